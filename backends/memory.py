@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Self
 
+from diarist.backends.cursors import decode_cursor, encode_cursor
 from diarist.runtime.ids import Key
 from diarist.runtime.log import erased_payload
 from diarist.runtime.repository import (
@@ -25,8 +26,6 @@ from diarist.runtime.repository import (
     StoredRecord,
 )
 from diarist.runtime.state import view_ranges
-
-from diarist.backends.cursors import decode_cursor, encode_cursor
 
 
 @dataclass(slots=True)
