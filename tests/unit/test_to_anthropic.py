@@ -186,7 +186,7 @@ def test_the_last_answer_loses_trailing_white_space() -> None:
 
 
 def test_native_calls_are_not_sent_twice() -> None:
-    native = {"type": "tool_use", "id": "a", "name": "look", "input": {}}
+    native: dict[str, Any] = {"type": "tool_use", "id": "a", "name": "look", "input": {}}
     message = AssistantMessage([OpaquePart(native)], [ToolCall("a", "look")])
     assert blocks_of(message) == [native]
     assert blocks_of(AssistantMessage([OpaquePart(native)])) == [native]

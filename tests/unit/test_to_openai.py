@@ -84,7 +84,7 @@ def test_calls_without_ids_get_some_and_their_results_the_same() -> None:
 
 
 def test_the_legacy_form_stays_the_legacy_form() -> None:
-    given = [
+    given: list[dict[str, Any]] = [
         {"role": "user", "content": "U"},
         {"role": "assistant", "content": None, "function_call": {"name": "look", "arguments": "{}"}},
         {"role": "function", "name": "look", "content": "1"},
