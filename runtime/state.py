@@ -36,6 +36,8 @@ class State:
     metadata: Mapping[str, Any] = EMPTY
     rewound: int = 0
     cleared: int = 0
+    weight: int = 0
+    """Bytes of the messages in view, roughly."""
 
     @property
     def exists(self) -> bool:
@@ -55,6 +57,7 @@ class State:
             self.metadata,
             self.rewound,
             self.cleared,
+            self.weight,
         )
 
     def encode(self, ranges: Sequence[Range]) -> bytes:
@@ -109,6 +112,7 @@ def restore(snapshot: Snapshot | None) -> tuple[State, RecordIndex]:
     for record in records:
         index.add(record.first, record.position, record.count)
     state.view = view_of(view_ranges(snapshot.head.state), records)
+    state.weight = sum(len(item.payload) for item in snapshot.records)
     return state, index
 
 

@@ -5,7 +5,7 @@ A view is a tuple of messages and the runs of log positions that they stand at. 
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -110,7 +110,7 @@ def selected(view: ViewState, chosen: Sequence[Message]) -> ViewState:
 
 
 class RecordIndex:
-    """Which record holds which positions: of the records in view, in log order. Only ever appended to."""
+    """Which record holds which positions: of the records in view or looked up, in log order."""
 
     __slots__ = ("counts", "firsts", "positions")
 
@@ -120,11 +120,19 @@ class RecordIndex:
         self.counts: list[int] = []
 
     def add(self, first: int, position: int, count: int) -> None:
-        """Take in a record; one without messages has no positions and no place here."""
-        if count and (not self.positions or position > self.positions[-1]):
-            self.positions.append(position)
-            self.firsts.append(first)
-            self.counts.append(count)
+        """Take in a record; one without messages has no positions and no place here.
+
+        A record at the position of another one replaces it: that one was never committed.
+        """
+        if not count:
+            return
+        place = bisect_left(self.positions, position)
+        if place < len(self.positions) and self.positions[place] == position:
+            self.firsts[place], self.counts[place] = first, count
+        else:
+            self.positions.insert(place, position)
+            self.firsts.insert(place, first)
+            self.counts.insert(place, count)
 
     def ranges(self, runs: Iterable[Run]) -> list[Range]:
         """The runs as ranges of records."""
