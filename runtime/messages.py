@@ -129,9 +129,14 @@ class Message(_Raw):
         return chat_format.from_dict(data)
 
     def replace(self, **changes: Any) -> Self:
-        """A changed copy, as `dataclasses.replace` makes it; `text` may stand for `content`."""
+        """A changed copy, as `dataclasses.replace` makes it; `text` may stand for `content`.
+
+        A new text, new reasoning or new calls without a new `layout` have the usual one: the old shows the old text.
+        """
         if "text" in changes:
             changes["content"] = changes.pop("text")
+        if isinstance(self, AssistantMessage) and changes.keys() & {"content", "reasoning", "tool_calls"}:
+            changes.setdefault("layout", ())
         own = {item.name: getattr(self, item.name) for item in fields(self)}
         return type(self)(**{**own, **changes})
 
