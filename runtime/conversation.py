@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Coroutine, Mapping
 from datetime import UTC, datetime
-from typing import Any, Literal, Unpack
+from typing import Any, Literal, TypeVar, Unpack
 
 from diarist.runtime.edits import Rewind, Update, UpdateFunction
 from diarist.runtime.engine import Engine
@@ -22,6 +22,7 @@ from diarist.runtime.turn import Turn
 from diarist.runtime.values import check, freeze_mapping
 from diarist.runtime.views import RecordIndex
 
+T = TypeVar("T")
 ReadMode = Literal["ordered", "fresh", "snapshot"]
 Answer = Coroutine[Any, Any, Receipt]
 
@@ -65,7 +66,7 @@ class Conversation:
             "digest": digest,
         }
 
-    def _post(self, operation: Operation[Any], options: CallOptions) -> Coroutine[Any, Any, Any]:
+    def _post(self, operation: Operation[T], options: CallOptions) -> Coroutine[Any, Any, T]:
         self._engine.post(operation, self._key, options.get("timeout"))
         return self._engine.result(operation)
 
@@ -207,7 +208,7 @@ class Conversation:
         engine = self._engine
         engine.guard.check()
         operation = Delete(engine.future(), **self._common(options, digest_of("delete", ())))
-        receipt: Receipt = await self._post(operation, options)
+        receipt = await self._post(operation, options)
         if receipt.version > 1:
             await engine.erase(self._key, receipt.version - 1)
         return receipt
@@ -223,9 +224,7 @@ class Conversation:
         self._engine.check(self._key)
         return self._describe(title, metadata, options)
 
-    async def _describe(
-        self, title: str | None, metadata: Mapping[str, Any] | None, options: CallOptions
-    ) -> Receipt:
+    async def _describe(self, title: str | None, metadata: Mapping[str, Any] | None, options: CallOptions) -> Receipt:
         self._engine.guard.check()
         if title is not None and not isinstance(title, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise InvalidMessageError(f"title: {type(title).__name__} is no string")
@@ -242,9 +241,7 @@ class Conversation:
         self._check_owner(state)
         return info_of(self._key, state) if state.exists else None
 
-    async def history(
-        self, *, after: int | None = None, before: int | None = None, limit: int = 100
-    ) -> HistoryPage:
+    async def history(self, *, after: int | None = None, before: int | None = None, limit: int = 100) -> HistoryPage:
         """A page of the log, also of what left the view, ascending by position.
 
         `after` a position pages forwards, `before` one backwards; neither: from the beginning.

@@ -14,7 +14,6 @@ from diarist.runtime.clock import TimerHandle
 from diarist.runtime.converters import to_anthropic, to_openai
 from diarist.runtime.engine import Engine
 from diarist.runtime.errors import (
-    ConflictError,
     DiaristError,
     NotFoundError,
     Outcome,
@@ -33,7 +32,7 @@ from diarist.runtime.reader import LogReader
 from diarist.runtime.recorder import Recorder
 from diarist.runtime.repository import Done
 from diarist.runtime.results import Receipt
-from diarist.runtime.turn_entries import Ground, Start, Started, TurnEntry, noted_runs, open_key, without
+from diarist.runtime.turn_entries import Ground, Start, TurnEntry, noted_runs, open_key, without
 from diarist.runtime.turns import TurnQueue
 from diarist.runtime.views import EMPTY_VIEW, RecordIndex, Run, ViewState, positions
 
@@ -120,7 +119,7 @@ class Turn:
             expected_version=settings.expected_version,
         )
         engine.post(start, self._key, settings.timeout)
-        started: Started = await engine.result(start)  # type: ignore[assignment]
+        started = await engine.result(start)
         self.check_running()
         state = started.state
         self._view = state.view
@@ -263,9 +262,7 @@ class Turn:
             raise RuntimeError("the turn is over")
 
     def _interrupted(self) -> TurnInterruptedError:
-        return TurnInterruptedError(
-            str(self.interruption.error), idempotency_key=self.settings.idempotency_key
-        )
+        return TurnInterruptedError(str(self.interruption.error), idempotency_key=self.settings.idempotency_key)
 
     # The end
 
@@ -273,9 +270,11 @@ class Turn:
         engine = self._engine
         engine.guard.check_place()
         recorder = self._recorder
-        if self.interruption.error is None:
-            self._conclude(error)
-        self._leave()
+        try:
+            if self.interruption.error is None:
+                self._conclude(error)
+        finally:
+            self._leave()
         if error is None:
             await self._end_normally(recorder)
         else:
@@ -354,7 +353,12 @@ class Turn:
         return entry
 
     async def _result(self, entry: TurnEntry) -> Receipt:
-        receipt = await self._engine.result(entry)
+        try:
+            receipt = await asyncio.shield(entry.future)
+        except asyncio.CancelledError as error:
+            mark_outcome(error, Outcome("unknown", self.settings.idempotency_key))
+            entry.future.add_done_callback(self._seen)
+            raise
         self.overtaken = self.overtaken or entry.overtaken
         self._receipt = receipt
         return receipt
@@ -364,9 +368,7 @@ class Turn:
             await recorder.aclose()
         if self.interruption.error is not None:
             raise self._interrupted()
-        if self._last is not None and not self._last.future.done():
-            await self._result(self._last)
-        elif self._last is not None and self._last.future.done():
+        if self._last is not None:
             await self._result(self._last)
 
     async def _end_with(self, error: BaseException, recorder: Recorder[Any] | None) -> None:
@@ -450,6 +452,3 @@ def _closed(message: AssistantMessage, answered: set[str | None]) -> AssistantMe
     left = [call.to_dict() for call in message.tool_calls if call.id not in answered]
     extras = {**message.extras, "interrupted_tool_calls": left}
     return message.replace(tool_calls=calls, layout=(), extras=extras)
-
-
-__all__ = ["ConflictError", "Turn"]

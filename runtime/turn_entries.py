@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from diarist.runtime.errors import ConflictError, DiaristError, IdempotencyError, OutcomeUnknownError
-from diarist.runtime.operations import Change, Read
+from diarist.runtime.operations import Change, Operation
 from diarist.runtime.repository import Done, Point
 from diarist.runtime.results import Receipt
 from diarist.runtime.state import State
@@ -32,12 +32,13 @@ class Started(NamedTuple):
     partly: Done | None
 
 
-class Start(Read):
+class Start(Operation[Started]):
     """Read the state, and look the turn's key up."""
 
     __slots__ = ("_known", "turn_key")
+    changes = False
 
-    def __init__(self, future: asyncio.Future[Any], turn_key: str | None, **common: Any) -> None:
+    def __init__(self, future: asyncio.Future[Started], turn_key: str | None, **common: Any) -> None:
         super().__init__(future, **common)
         self.turn_key = turn_key
         self._known: dict[str, Done] | None = None if turn_key is not None else {}
@@ -55,7 +56,7 @@ class Start(Read):
         assert self.turn_key is not None
         self._known = await reader.done([self.turn_key, open_key(self.turn_key)])
 
-    def run(self, draft: Draft) -> Any:
+    def run(self, draft: Draft) -> Started:
         self.check_owner(self.owner, draft.state)
         known = {**(self._known or {}), **draft.keys}
         done = partly = None

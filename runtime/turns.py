@@ -99,9 +99,7 @@ class TurnQueue:
             ticket, turn = self._waiting.popleft()
             if not ticket.done():
                 ticket.set_exception(
-                    NotExecutedError(
-                        "the memory is closing", idempotency_key=turn.settings.idempotency_key
-                    )
+                    NotExecutedError("the memory is closing", idempotency_key=turn.settings.idempotency_key)
                 )
 
     async def interrupt(self) -> bool:

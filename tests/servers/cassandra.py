@@ -105,10 +105,15 @@ class Cassandra:
             cluster = cls(_members(Path(folder), nodes), keyspace)
             for node in cluster.nodes:
                 stack.callback(node.kill)
-                node.spawn()
-            for node in cluster.nodes:
-                node.wait_until_ready()
+            cluster.launch()
             yield cluster
+
+    def launch(self) -> None:
+        """Starts all nodes at once, also again after all were killed, and returns when all know each other."""
+        for node in self.nodes:
+            node.spawn()
+        for node in self.nodes:
+            node.wait_until_ready()
 
     @property
     def contact_points(self) -> list[str]:
