@@ -20,7 +20,7 @@ from diarist.runtime.messages import (
     ToolMessage,
     UserMessage,
 )
-from diarist.runtime.parts import Part, ToolCall, freeze_parts, layout_from_dict
+from diarist.runtime.parts import Part, ToolCall, freeze_parts, layout_from_dict, layout_to_dict
 from diarist.runtime.values import EMPTY, freeze, freeze_mapping, thaw
 
 _ROLES: dict[str, type[Message]] = {
@@ -126,7 +126,7 @@ def _assistant_to(message: AssistantMessage, out: dict[str, Any]) -> None:
     if message.error is not None:
         out["error"] = thaw(message.error)
     if message.layout:
-        out["parts"] = [part.to_dict() for part in message.layout]
+        out["parts"] = [layout_to_dict(part) for part in message.layout]
 
 
 def _extras_to(kind: type[Message], extras: Mapping[str, Any], out: dict[str, Any]) -> None:

@@ -95,6 +95,7 @@ Part = TextPart | ImagePart | FilePart | ReasoningPart | ToolCallPart | OpaquePa
 
 _IMAGE_KEYS = frozenset({"url", "detail"})
 _FILE_KEYS = frozenset({"filename", "file_id", "file_data"})
+_SPAN_KEYS = frozenset({"type", "text", "extras"})
 
 
 def _rest(data: Mapping[str, Any], *known: str) -> dict[str, Any]:
@@ -132,15 +133,53 @@ def part_from_dict(data: Any, path: str) -> Part:
     return OpaquePart(raw)
 
 
+def layout_to_dict(part: Part) -> dict[str, Any]:
+    """One of `AssistantMessage.parts` in a form of its own, which reads back exactly.
+
+    The form of `content` is ambiguous there: vendor data may have keys like `type`, and a block that is kept
+    whole may look like a part of ours. So vendor data stands under `extras`, and such a block under `data`.
+    """
+    if isinstance(part, OpaquePart):
+        return {"type": "opaque", "data": thaw(part.data)}
+    if isinstance(part, (TextPart, ReasoningPart)) and part.extras:
+        kind = "text" if isinstance(part, TextPart) else "reasoning"
+        return {"type": kind, "text": part.text, "extras": thaw(part.extras)}
+    return part.to_dict()
+
+
 def layout_from_dict(data: Any, path: str) -> Part:
-    """One of `AssistantMessage.parts` as `to_dict` wrote it."""
+    """The inverse of `layout_to_dict`."""
     if isinstance(data, Mapping):
         raw: Mapping[str, Any] = data
-        if raw.get("type") == "reasoning" and isinstance(raw.get("text"), str):
-            return ReasoningPart(raw["text"], extras=_rest(raw, "type", "text"))
-        if raw.get("type") == "tool_call" and type(raw.get("call")) is int and len(raw) == 2:
+        kind, text = raw.get("type"), raw.get("text")
+        if kind in ("text", "reasoning") and isinstance(text, str) and raw.keys() <= _SPAN_KEYS:
+            extras = raw.get("extras")
+            if extras is None or isinstance(extras, Mapping):
+                return (TextPart if kind == "text" else ReasoningPart)(text, extras=extras or EMPTY)
+        if kind == "tool_call" and type(raw.get("call")) is int and len(raw) == 2:
             return ToolCallPart(raw["call"])
+        if kind == "opaque" and isinstance(raw.get("data"), Mapping) and len(raw) == 2:
+            return OpaquePart(raw["data"])
     return part_from_dict(data, path)
+
+
+def _with_extras(own: dict[str, Any], extras: dict[str, Any]) -> dict[str, Any]:
+    """`own` and the extras; those whose keys it has itself (an item's `id`) stand under `extras`."""
+    hidden = {key: value for key, value in extras.items() if key in own or key == "extras"}
+    own.update((key, value) for key, value in extras.items() if key not in hidden)
+    if hidden:
+        own["extras"] = hidden
+    return own
+
+
+def _call_extras(raw: Mapping[str, Any], *own: str) -> dict[str, Any]:
+    """The inverse of `_with_extras`; an `extras` that it can't have written is a key like any other."""
+    extras = _rest(raw, *own)
+    hidden = extras.get("extras")
+    if isinstance(hidden, Mapping) and hidden and all(key in (*own, "extras") for key in hidden):
+        del extras["extras"]
+        extras.update(hidden)
+    return extras
 
 
 ToolKind = Literal["function", "custom", "function_call"]
@@ -161,11 +200,13 @@ class ToolCall(_WithExtras):
     def to_dict(self) -> dict[str, Any]:
         extras = thaw(self.extras)
         if self.type == "function_call":
-            return {"name": self.name, "arguments": self.arguments, **extras}
+            return _with_extras({"name": self.name, "arguments": self.arguments}, extras)
         inner = "arguments" if self.type == "function" else "input"
         body = {"name": self.name, inner: self.arguments}
-        body.update(extras.pop(self.type, {}))
-        return {"id": self.id, "type": self.type, self.type: body, **extras}
+        more = extras.get(self.type)
+        if isinstance(more, dict) and more and not body.keys() & more.keys():
+            body.update(extras.pop(self.type))
+        return _with_extras({"id": self.id, "type": self.type, self.type: body}, extras)
 
     @staticmethod
     def from_dict(data: Any, path: str = "tool_call") -> ToolCall:
@@ -178,7 +219,7 @@ class ToolCall(_WithExtras):
             raise InvalidMessageError(f"{path}.{kind}: missing, or no mapping")
         body: Mapping[str, Any] = inside
         inner = "arguments" if kind == "function" else "input"
-        extras = _rest(raw, "id", "type", kind)
+        extras = _call_extras(raw, "id", "type", kind)
         if more := _rest(body, "name", inner):
             extras[kind] = more
         call_id = raw.get("id")
@@ -197,8 +238,10 @@ class ToolCall(_WithExtras):
         raw: Mapping[str, Any] = data
         if not isinstance(raw.get("name"), str):
             raise InvalidMessageError(f"{path}.name: missing, or no string")
-        extras = _rest(raw, "name", "arguments")
-        return ToolCall(None, raw["name"], arguments_text(raw.get("arguments")), "function_call", extras=extras)
+        extras = _call_extras(raw, "name", "arguments")
+        return ToolCall(
+            None, raw["name"], arguments_text(raw.get("arguments")), "function_call", extras=extras
+        )
 
 
 def arguments_text(arguments: Any) -> str:
