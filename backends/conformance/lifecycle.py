@@ -9,8 +9,8 @@ from diarist.runtime.repository import Repository
 
 async def satisfies_the_protocol(store: Store) -> None:
     """A repository has all methods of the port."""
-    repository: object = store.repository
-    require(isinstance(repository, Repository), "methods of the protocol are missing")
+    names = [name for name in vars(Repository) if not name.startswith("_")]
+    same([name for name in names if not hasattr(store.repository, name)], [], "missing from the repository")
 
 
 async def prepares_twice(store: Store) -> None:
