@@ -11,7 +11,7 @@ from string import Template
 from tempfile import TemporaryDirectory
 
 from .cache import Unavailable, cached, run, tool
-from .ports import free_port
+from .ports import accepts, free_port
 from .process import ServerProcess
 
 VERSION = "5.0.8"
@@ -64,7 +64,9 @@ class Node(ServerProcess):
     def is_ready(self) -> bool:
         """It takes clients, and it and its peers, except paused ones, know each other to be up."""
         peers = [peer for peer in self.peers if peer.is_running() and not peer.is_paused()]
-        return "listening for CQL clients" in self.logged() and all(map(self._has_met, peers))
+        # The log says so just before the port is open.
+        listens = "listening for CQL clients" in self.logged() and accepts(self.address, self.port)
+        return listens and all(map(self._has_met, peers))
 
     def spawn(self) -> None:
         self._before = {peer.address: peer.log_size() for peer in self.peers}
