@@ -13,7 +13,7 @@ from datetime import date, datetime, time
 from decimal import Decimal
 from enum import Enum
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 from diarist.adapters.streaming import protobuf
@@ -47,7 +47,7 @@ def _itself(value: Fields) -> Fields:
 
 
 @lru_cache(maxsize=512)
-def _reader(kind: type) -> Reader:
+def _reader(kind: Any) -> Reader:
     """How objects of a type are read; found once per type."""
     if protobuf.is_message(kind):
         return protobuf.to_dict
@@ -108,11 +108,12 @@ def _names(slots: Any) -> Iterable[str]:
 
 def listed(value: object) -> Collection[Any]:
     """The entries of a list, also of a tuple or a protobuf's repeated field; () for anything else."""
-    if type(value) is list:
-        return value
-    if value is None or isinstance(value, (str, bytes, bytearray, Mapping)):
-        return ()
-    return value if isinstance(value, Sequence) else ()
+    kind: Any = type(value)
+    if kind is list:
+        return value  # type: ignore[return-value]
+    if issubclass(kind, Sequence) and not issubclass(kind, (str, bytes, bytearray)):
+        return value  # type: ignore[return-value]
+    return ()
 
 
 def word(value: object) -> str | None:
@@ -139,7 +140,7 @@ def plain(value: Any, _path: tuple[int, ...] = ()) -> Any:
     Bytes become base64 and enums their words, as in the vendors' own JSON; NaN and infinities become strings
     (as in protobuf's JSON), because a message with them could not be stored. What has no JSON form is null.
     """
-    kind = type(value)
+    kind: Any = cast("Any", type(value))
     if value is None or kind is str or kind is int or kind is bool:
         return value
     if kind is FrozenDict or kind is FrozenList:
@@ -149,7 +150,7 @@ def plain(value: Any, _path: tuple[int, ...] = ()) -> Any:
     if len(_path) > MAX_DEPTH or id(value) in _path:
         return None
     path = (*_path, id(value))
-    if kind is list or isinstance(value, (Sequence, Set)):
+    if issubclass(kind, (Sequence, Set)):
         return FrozenList(plain(item, path) for item in value)
     return _plain_fields(value, path)
 

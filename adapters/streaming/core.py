@@ -30,7 +30,7 @@ class Choice:
 
 
 class StreamAggregate(ABC):
-    """What all formats share. A format says how a chunk is read, when all has come, and what the choices are."""
+    """What all formats share. A format says how a chunk is read, when all came, and what the choices are."""
 
     unfinished: ClassVar[Status] = "truncated"
     """The status of a stream that ended and had not told its end."""
@@ -49,8 +49,9 @@ class StreamAggregate(ABC):
     def add(self, chunk: object) -> None:
         """Take the next chunk. Never raises: what makes no sense is counted in `skipped`."""
         self.seen += 1
+        kind: Any = type(chunk)
         try:
-            if not (self._take(chunk) if type(chunk) is dict else self._take_other(chunk)):
+            if not (self._take(chunk) if kind is dict else self._take_other(chunk)):
                 self.skipped += 1
         except Exception:
             # The caller's stream goes on whatever a chunk of it holds: objects may raise anything when read.
@@ -69,7 +70,7 @@ class StreamAggregate(ABC):
         return tuple(self._built(choice, status, problem) for choice in self._choices() or [Choice()])
 
     @abstractmethod
-    def _take(self, chunk: Fields) -> bool:
+    def _take(self, chunk: Any) -> bool:
         """Read one chunk; False if it is nothing that this format knows."""
 
     @abstractmethod
@@ -139,10 +140,9 @@ def merge(total: Extras, update: Mapping[str, Any]) -> None:
         if value is None:
             continue
         old, new = total.get(key), plain(value)
-        if isinstance(old, dict) and isinstance(new, dict):
-            sums: Extras = dict(old)
-            sums.update((name, item) for name, item in new.items() if item is not None or name not in sums)
-            new = FrozenDict(sums)
+        if isinstance(old, FrozenDict) and isinstance(new, FrozenDict):
+            sent = {name: item for name, item in new.items() if item is not None or name not in old}
+            new = FrozenDict({**old, **sent})
         if new is not None:
             total[key] = new
 
@@ -166,9 +166,9 @@ def _exception_object(error: BaseException) -> FrozenDict | None:
         body = fields(getattr(error, place, None))
         if place == "response" and body is not None:
             body = body.get("Error")
-        if isinstance(body, dict) and body:
+        if body := fields(body):
             inner = body.get("error")
-            return error_object(inner if isinstance(inner, (dict, str)) and inner else body)
+            return error_object(inner if inner and (fields(inner) or word(inner)) else body)
     try:
         text = str(error)
     except Exception:

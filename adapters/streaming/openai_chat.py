@@ -31,9 +31,8 @@ class OpenAIChatAggregate(StreamAggregate):
             return self._take(inner)
         if self._model is None or self._id is None:
             self._identify(chunk.get("id"), chunk.get("model"))
-        for entry in choices if type(choices) is list else listed(choices):
-            choice = entry if type(entry) is dict else fields(entry)
-            if choice is not None:
+        for entry in listed(choices):
+            if (choice := fields(entry)) is not None:
                 self._choice(choice, chunk)
         if not _ENVELOPE.issuperset(chunk):
             self._rest(chunk)
@@ -46,8 +45,7 @@ class OpenAIChatAggregate(StreamAggregate):
         choice = self._by_index.get(index)
         if choice is None:
             choice = self._by_index[index] = ChatChoice()
-        delta = entry.get("delta")
-        if type(delta) is dict or (delta := fields(delta)) is not None:
+        if (delta := fields(entry.get("delta"))) is not None:
             choice.take(delta)
         if (reason := entry.get("finish_reason")) is not None:
             choice.finish(word(reason))
