@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from diarist.adapters.streaming.chunks import Fields, fields, plain, word
+from diarist.adapters.streaming.chunks import fields, plain, word
 from diarist.adapters.streaming.decoding import DONE, Payload, StreamEnd
 from diarist.adapters.streaming.pieces import Extras, Pieces, built, is_usual, joined
 from diarist.runtime.messages import AssistantMessage, Status
@@ -51,7 +51,10 @@ class StreamAggregate(ABC):
         self.seen += 1
         kind: Any = type(chunk)
         try:
-            if not (self._take(chunk) if kind is dict else self._take_other(chunk)):
+            if kind is Payload:
+                self._end = chunk.end  # type: ignore[attr-defined]
+            is_mapping = kind is dict or kind is Payload
+            if not (self._take(chunk) if is_mapping else self._take_other(chunk)):
                 self.skipped += 1
         except Exception:
             # The caller's stream goes on whatever a chunk of it holds: objects may raise anything when read.
@@ -82,14 +85,13 @@ class StreamAggregate(ABC):
         """Whether the stream has told its end."""
 
     def _take_other(self, chunk: object) -> bool:
-        """Read a chunk that is no plain dict: an SDK's object, a decoded payload, the sentinel as text."""
-        if type(chunk) is Payload:
-            self._end = chunk.end
-        elif chunk == DONE or chunk == DONE.encode():
-            self._end.done = True
-            return True
+        """Read a chunk that is no plain dict: an SDK's object, or the sentinel as text."""
         found = fields(chunk)
-        return found is not None and self._take(found)
+        if found is not None:
+            return self._take(found)
+        is_done = isinstance(chunk, (str, bytes)) and chunk in (DONE, DONE.encode())
+        self._end.done = self._end.done or is_done
+        return is_done
 
     def _identify(self, response_id: object, model: object) -> None:
         """Id and model are set once; empty ones are none."""
