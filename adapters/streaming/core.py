@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from diarist.adapters.streaming.chunks import fields, plain, word
 from diarist.adapters.streaming.decoding import DONE, Payload, StreamEnd
@@ -52,7 +52,7 @@ class StreamAggregate(ABC):
         kind: Any = type(chunk)
         try:
             if kind is Payload:
-                self._end = chunk.end  # type: ignore[attr-defined]
+                self._end = cast("Payload", chunk).end
             is_mapping = kind is dict or kind is Payload
             if not (self._take(chunk) if is_mapping else self._take_other(chunk)):
                 self.skipped += 1
