@@ -163,8 +163,7 @@ def _is_hidden(kind: type[Message], value: Any, present: Mapping[str, Any]) -> b
     hidden: Mapping[str, Any] = value
     clashing = {*_own_fields(kind), "role", "content", "tool_calls", "function_call", "extras"}
     return all(
-        key in clashing and (key in present or _is_ours(kind, key, item, present))
-        for key, item in hidden.items()
+        key in clashing and (key in present or _is_ours(kind, key, item, present)) for key, item in hidden.items()
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any, ClassVar, Literal, Self, cast
@@ -20,6 +20,9 @@ from diarist.runtime.values import freeze, freeze_mapping
 
 Content = str | None | Sequence[Part | str | Mapping[str, Any]]
 Status = Literal["complete", "truncated", "error", "cancelled"]
+
+# The keys under which a stored line has tool calls. JSON escapes none of their characters.
+_CALL_KEYS = (b'"tool_calls"', b'"function_call"')
 
 _set = object.__setattr__
 
@@ -126,9 +129,14 @@ class Message(_Raw):
         return chat_format.from_dict(data)
 
     def replace(self, **changes: Any) -> Self:
-        """A changed copy, as `dataclasses.replace` makes it; `text` may stand for `content`."""
+        """A changed copy, as `dataclasses.replace` makes it; `text` may stand for `content`.
+
+        A new text, new reasoning or new calls without a new `layout` have the usual one: the old shows the old text.
+        """
         if "text" in changes:
             changes["content"] = changes.pop("text")
+        if isinstance(self, AssistantMessage) and changes.keys() & {"content", "reasoning", "tool_calls"}:
+            changes.setdefault("layout", ())
         own = {item.name: getattr(self, item.name) for item in fields(self)}
         return type(self)(**{**own, **changes})
 
@@ -244,9 +252,21 @@ class AssistantMessage(Message):
         calls = tuple(ToolCallPart(index) for index in range(len(self.tool_calls)))
         return (*reasoning, *self._content_parts(), *calls)
 
+    def may_call(self) -> bool:
+        """False if it surely has no tool calls. Doesn't decode a message that has not been looked into yet."""
+        try:
+            return bool(_slot_of_calls(self))
+        except AttributeError:
+            raw = self._raw
+            return any(key in raw for key in _CALL_KEYS)
+
     def _essence(self) -> tuple[object, ...]:
         calls = tuple((call.id, call.type, call.name, call.arguments) for call in self.tool_calls)
         return (self.parts, self.name, calls, self.refusal)
+
+
+# Reads the slot alone: an unset one is an error then, and no reason to decode the line.
+_slot_of_calls: Callable[[AssistantMessage], tuple[ToolCall, ...]] = vars(AssistantMessage)["tool_calls"].__get__
 
 
 @dataclass(frozen=True, slots=True, init=False)

@@ -239,9 +239,7 @@ class ToolCall(_WithExtras):
         if not isinstance(raw.get("name"), str):
             raise InvalidMessageError(f"{path}.name: missing, or no string")
         extras = _call_extras(raw, "name", "arguments")
-        return ToolCall(
-            None, raw["name"], arguments_text(raw.get("arguments")), "function_call", extras=extras
-        )
+        return ToolCall(None, raw["name"], arguments_text(raw.get("arguments")), "function_call", extras=extras)
 
 
 def arguments_text(arguments: Any) -> str:

@@ -33,9 +33,7 @@ _ANTHROPIC = frozenset(
     {"message_start", "message_delta", "message_stop", "message"}
     | {"content_block_start", "content_block_delta", "content_block_stop"}
 )
-_BEDROCK = frozenset(
-    {"messageStart", "contentBlockStart", "contentBlockDelta", "contentBlockStop", "messageStop"}
-)
+_BEDROCK = frozenset({"messageStart", "contentBlockStart", "contentBlockDelta", "contentBlockStop", "messageStop"})
 _GEMINI = frozenset(
     {"candidates", "usageMetadata", "usage_metadata", "promptFeedback", "prompt_feedback"}
     | {"modelVersion", "model_version", "responseId", "response_id"}

@@ -1,0 +1,77 @@
+"""Who may use a memory: its own loop, thread and process, while it is open."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from enum import IntEnum
+
+from diarist.runtime.errors import ClosedError, ForkedError, WrongLoopError
+
+
+class _Forks:
+    """Counts, in a child, the forks that lie between it and the process that opened a memory."""
+
+    count = 0
+
+    @classmethod
+    def forked(cls) -> None:
+        cls.count += 1
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_Forks.forked)
+
+
+class Life(IntEnum):
+    NEW = 0
+    OPEN = 1
+    DRAINING = 2
+    CLOSED = 3
+
+
+class Guard:
+    """Checks each call; a wrong one is a typed error at once, not a hang later."""
+
+    __slots__ = ("_forks", "_loop", "life")
+
+    def __init__(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._forks = _Forks.count
+        self.life = Life.NEW
+
+    def bind(self) -> asyncio.AbstractEventLoop:
+        """Belong to the running loop from now on."""
+        self._check_fork()
+        self._loop = asyncio.get_running_loop()
+        self.life = Life.OPEN
+        return self._loop
+
+    def check(self) -> None:
+        """Raise unless the memory is open and this is its loop."""
+        try:
+            right = asyncio.get_running_loop() is self._loop
+        except RuntimeError:
+            right = False
+        if right and self.life is Life.OPEN:
+            return
+        self.check_place()
+        if self.life is Life.NEW:
+            raise ClosedError("the memory is not open yet: use `async with`")
+        raise ClosedError("the memory is closed" if self.life is Life.CLOSED else "the memory is draining")
+
+    def check_place(self) -> None:
+        """Raise unless this is the memory's loop, thread and process."""
+        self._check_fork()
+        if self._loop is None:
+            return
+        try:
+            right = asyncio.get_running_loop() is self._loop
+        except RuntimeError:
+            right = False
+        if not right:
+            raise WrongLoopError("the memory belongs to another event loop or thread: open one for each loop")
+
+    def _check_fork(self) -> None:
+        if self._forks != _Forks.count:
+            raise ForkedError("the memory was opened before a fork: open one of its own in the child")

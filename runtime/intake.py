@@ -1,0 +1,103 @@
+"""Messages on their way in: read, checked, stamped with id and time, and encoded, before anything is queued."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from diarist.runtime.chat_format import from_dict, to_dict
+from diarist.runtime.clock import Environment
+from diarist.runtime.codec import encode
+from diarist.runtime.errors import InvalidMessageError
+from diarist.runtime.ids import new_id
+from diarist.runtime.log import lazy_message, line_of
+from diarist.runtime.messages import AssistantMessage, Message, SystemMessage, UserMessage
+from diarist.runtime.values import check
+
+Given = Message | Mapping[str, Any]
+"""What a caller may pass as a message: one of ours, or a dict in the OpenAI chat format."""
+
+
+class Intake:
+    """Turns what callers pass into lines of the log. `message_bytes`: the most that one encoded message may have."""
+
+    def __init__(self, environment: Environment, message_bytes: int) -> None:
+        self._environment = environment
+        self._message_bytes = message_bytes
+
+    def lines(self, given: Iterable[Given]) -> list[bytes]:
+        """The messages, encoded; `InvalidMessageError` names the one, and the path in it, that can't be stored."""
+        now: str | None = None
+        lines: list[bytes] = []
+        for index, item in enumerate(given):
+            if now is None:
+                now = datetime.fromtimestamp(self._environment.clock.time(), UTC).isoformat()
+            try:
+                lines.append(self._line(item, now))
+            except InvalidMessageError as error:
+                raise InvalidMessageError(f"messages[{index}]: {error}") from error.__cause__
+        return lines
+
+    def _line(self, item: Given, now: str) -> bytes:
+        message = item if isinstance(item, Message) else from_dict(item)
+        if _is_plain(message):
+            data: dict[str, Any] = {"role": message.role, "content": message.content}
+        else:
+            data = checked_dict(message)
+        if message.id is None:
+            data["id"] = new_id(self._environment.random)
+        if message.created_at is None:
+            data["created_at"] = now
+        line = line_of(data)
+        if len(line) > self._message_bytes:
+            raise InvalidMessageError(f"{len(line)} bytes, at most {self._message_bytes}")
+        return line
+
+    def stamped(self, given: Iterable[Given]) -> list[Message]:
+        """The messages as they will be stored."""
+        return [lazy_message(line) for line in self.lines(given)]
+
+
+def _is_plain(message: Message) -> bool:
+    """A message of only text: no dict of any depth has to be looked into."""
+    return (
+        (type(message) is UserMessage or type(message) is SystemMessage)
+        and type(message.content) is str
+        and not message.extras
+        and not message.metadata
+        and message.name is None
+        and message.id is None
+        and message.created_at is None
+    )
+
+
+def checked_dict(message: Message) -> dict[str, Any]:
+    """The chat format of a message, without anything that JSON can't hold."""
+    check(message.metadata, "metadata")
+    check(message.extras, "extras")
+    if isinstance(message, AssistantMessage):
+        check(message.usage, "usage")
+        check(message.error, "error")
+    data = to_dict(message)
+    check(data, "message")
+    return data
+
+
+def line_of_message(message: Message) -> bytes:
+    """The line of a message that was stored before."""
+    return line_of(to_dict(message))
+
+
+def digest_of(kind: str, messages: Sequence[Message | bytes], *more: str) -> str:
+    """A fingerprint of what an operation was asked to do, without the ids and times that are given on the way."""
+    state = hashlib.blake2b(kind.encode(), digest_size=12)
+    for item in messages:
+        data = to_dict(lazy_message(item) if isinstance(item, bytes) else item)
+        data.pop("id", None)
+        data.pop("created_at", None)
+        state.update(b"\0" + encode(data))
+    for text in more:
+        state.update(b"\1" + text.encode())
+    return state.hexdigest()

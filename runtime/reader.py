@@ -1,0 +1,90 @@
+"""Reading the log of one conversation beyond its view."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+
+from diarist.runtime.errors import NotFoundError
+from diarist.runtime.ids import Key
+from diarist.runtime.log import Record, decode_record
+from diarist.runtime.repository import Done, Repository
+from diarist.runtime.state import view_of
+from diarist.runtime.views import EMPTY_VIEW, Range, RecordIndex, ViewState
+
+PAGE = 256
+"""Records in one read."""
+LAST = 2**62
+"""Above every version."""
+
+
+class LogReader:
+    """Decoded records of one conversation. What it reads for a view is noted in `index`."""
+
+    def __init__(self, repository: Repository, key: Key, index: RecordIndex, born: int = 1) -> None:
+        self._repository = repository
+        self._key = key
+        self._index = index
+        self.born = born
+
+    async def record_at(self, version: int) -> Record | None:
+        """The record that holds the entry of that version."""
+        found = await self._repository.read(self._key, self.born, version, limit=1, backwards=True)
+        for item in found:
+            if item.last >= version:
+                return decode_record(item.first, item.payload, item.at)
+        return None
+
+    async def records(self, low: int, high: int, *, backwards: bool = False) -> AsyncIterator[Record]:
+        """Records with `low` <= first version <= `high`, read page by page."""
+        while low <= high:
+            page = await self._repository.read(self._key, low, high, limit=PAGE, backwards=backwards)
+            for item in page:
+                yield decode_record(item.first, item.payload, item.at)
+            if len(page) < PAGE:
+                return
+            if backwards:
+                high = page[-1].first - 1
+            else:
+                low = page[-1].first + 1
+
+    async def done(self, keys: Sequence[str]) -> dict[str, Done]:
+        """Which callers' keys are done."""
+        return dict(await self._repository.operations(self._key, keys))
+
+    async def view_at(self, version: int) -> ViewState:
+        """The view that the entry of that version left; `NotFoundError` if it, or a message of it, is gone."""
+        if version == 0:
+            return EMPTY_VIEW
+        record = await self.record_at(version) if version >= self.born else None
+        if record is None:
+            raise NotFoundError(f"the conversation has no version {version}")
+        return await self._show(record.entries[version - record.first].view, version)
+
+    async def _show(self, ranges: Sequence[Range], version: int) -> ViewState:
+        found: dict[int, Record] = {}
+        for part in ranges:
+            async for record in self.records(part.first, part.last):
+                if record.erased:
+                    raise NotFoundError(f"messages of version {version} were erased")
+                found[record.first] = record
+        for record in found.values():
+            self._index.add(record.first, record.position, record.count)
+        return view_of(ranges, [found[first] for first in sorted(found)])
+
+    async def find(self, message_id: str) -> int | None:
+        """The version that brought the message of that id: the latest such, searched from the end."""
+        async for record in self.records(self.born, LAST, backwards=True):
+            places = [place for place, message in enumerate(record.messages) if message.id == message_id]
+            if places:
+                return version_of(record, places[-1])
+        return None
+
+
+def version_of(record: Record, place: int) -> int:
+    """The version of the entry that brought message number `place` of the record."""
+    end = 0
+    for offset, entry in enumerate(record.entries):
+        end += entry.count
+        if place < end:
+            return record.first + offset
+    raise IndexError(place)

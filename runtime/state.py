@@ -1,0 +1,145 @@
+"""The state of one conversation as its actor holds it, and as it is stored in the head."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from diarist.runtime.codec import decode, encode
+from diarist.runtime.errors import BackendError
+from diarist.runtime.log import Record, decode_record, flat, unflat
+from diarist.runtime.messages import Message
+from diarist.runtime.repository import Head, Point, Snapshot
+from diarist.runtime.values import EMPTY
+from diarist.runtime.views import EMPTY_VIEW, Range, RecordIndex, Run, ViewState
+
+
+@dataclass(slots=True)
+class State:
+    """Everything that decides what an operation does.
+
+    `life` None: the conversation does not exist (never did, or was deleted; then `point` names the tombstone,
+    whose versions go on). `position`: where the next message goes. `rewound`, `cleared`: versions of the last
+    rewind and of the last clear, so that a running turn can tell.
+    """
+
+    point: Point | None = None
+    life: str | None = None
+    version: int = 0
+    position: int = 0
+    view: ViewState = EMPTY_VIEW
+    owner: str | None = None
+    created: float = 0.0
+    updated: float = 0.0
+    title: str | None = None
+    metadata: Mapping[str, Any] = EMPTY
+    rewound: int = 0
+    cleared: int = 0
+    born: int = 1
+    """The version that began this life: what is older belongs to a conversation that was deleted."""
+    weight: int = 0
+    """Bytes of the messages in view, roughly."""
+
+    @property
+    def exists(self) -> bool:
+        return self.life is not None
+
+    def copy(self) -> State:
+        """A copy to work on; all values in it are immutable."""
+        return State(
+            self.point,
+            self.life,
+            self.version,
+            self.position,
+            self.view,
+            self.owner,
+            self.created,
+            self.updated,
+            self.title,
+            self.metadata,
+            self.rewound,
+            self.cleared,
+            self.born,
+            self.weight,
+        )
+
+    def encode(self, ranges: Sequence[Range]) -> bytes:
+        """The opaque part of the head; what has its usual value is left out."""
+        data: dict[str, Any] = {"v": flat(ranges), "n": self.position}
+        if self.rewound:
+            data["rewound"] = self.rewound
+        if self.cleared:
+            data["cleared"] = self.cleared
+        if self.born > 1:
+            data["born"] = self.born
+        if self.title is not None:
+            data["title"] = self.title
+        if self.metadata:
+            data["metadata"] = self.metadata
+        return encode(data)
+
+
+def view_ranges(state: bytes) -> list[Range]:
+    """The records that a stored state shows: what a repository reads along with the head."""
+    data = decode(state) if state else {}
+    return unflat(data.get("v", ()))
+
+
+def decode_head(head: Head) -> State:
+    """The state without its view. A tombstone is a conversation that does not exist, at a version that does."""
+    if head.deleted:
+        return State(point=head.point, version=head.version)
+    data = decode(head.state)
+    try:
+        return State(
+            point=head.point,
+            life=head.life,
+            version=head.version,
+            position=data["n"],
+            owner=head.owner,
+            created=head.created,
+            updated=head.updated,
+            title=data.get("title"),
+            metadata=data.get("metadata", EMPTY),
+            rewound=data.get("rewound", 0),
+            cleared=data.get("cleared", 0),
+            born=data.get("born", 1),
+        )
+    except (KeyError, TypeError) as error:
+        raise BackendError("the head of a conversation is damaged", outcome="not_executed") from error
+
+
+def restore(snapshot: Snapshot | None) -> tuple[State, RecordIndex]:
+    """State and index out of what `Repository.load` returned."""
+    index = RecordIndex()
+    if snapshot is None or snapshot.head.deleted:
+        return (State() if snapshot is None else decode_head(snapshot.head)), index
+    state = decode_head(snapshot.head)
+    records = [decode_record(item.first, item.payload, item.at) for item in snapshot.records]
+    for record in records:
+        index.add(record.first, record.position, record.count)
+    state.view = view_of(view_ranges(snapshot.head.state), records)
+    state.weight = sum(len(item.payload) for item in snapshot.records)
+    return state, index
+
+
+def view_of(ranges: Sequence[Range], records: Sequence[Record]) -> ViewState:
+    """The view that the ranges show of the records (ascending by first version)."""
+    firsts = [record.first for record in records]
+    messages: list[Message] = []
+    runs: list[Run] = []
+    for part in ranges:
+        inside = records[bisect_left(firsts, part.first) : bisect_right(firsts, part.last)]
+        full = [record for record in inside if record.count]
+        if not full or any(record.erased for record in full):
+            raise BackendError(f"records {part.first} to {part.last} are in view, but gone", outcome="not_executed")
+        shown = [message for record in full for message in record.messages]
+        low, high = full[0].position + part.skip, full[-1].position + full[-1].count - part.drop
+        messages += shown[part.skip : len(shown) - part.drop]
+        if runs and runs[-1][1] == low:
+            runs[-1] = (runs[-1][0], high)
+        else:
+            runs.append((low, high))
+    return ViewState(tuple(messages), tuple(runs))
