@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+from typing import Any
 
 from diarist.adapters.streaming.blocks import Blocks, HostedBlock
 from diarist.adapters.streaming.chunks import Fields, fields, listed, plain, word
@@ -70,7 +71,8 @@ class BedrockConverseAggregate(StreamAggregate):
         index = self._blocks.index(body.get("contentBlockIndex"), start=True)
         use = fields(start.get("toolUse"))
         if use is None:
-            self._blocks.put(index, HostedBlock(start))
+            kind = next(iter(start))
+            self._blocks.put(index, _Streamed(kind, start[kind]))
         elif "server" in (word(use.get("type")) or ""):
             self._blocks.put(index, _HostedUse(use))
         else:
@@ -99,17 +101,8 @@ class BedrockConverseAggregate(StreamAggregate):
     def _hosted(self, index: int, kind: str, content: object) -> None:
         """Content of a tool result or an image: collected in the block that its start opened."""
         known = self._blocks.newest(index)
-        block = known if isinstance(known, HostedBlock) else self._blocks.put(index, HostedBlock({kind: {}}))
-        inner = block.data.get(kind)
-        if type(inner) is not dict:  # the frozen start: copied once, so that collecting stays linear
-            inner = dict(inner or {})
-            if kind == "toolResult":
-                inner["content"] = list(inner.get("content") or ())
-            block.data = {**block.data, kind: inner}
-        if kind == "toolResult":
-            inner["content"].extend(map(plain, listed(content)))
-        else:
-            inner.update(plain(content) or {})
+        block = known if isinstance(known, _Streamed) else self._blocks.put(index, _Streamed(kind, {}))
+        block.entries.append(plain(content))
 
     def _choices(self) -> list[Choice]:
         choice = Choice()
@@ -128,6 +121,26 @@ class _HostedUse(HostedBlock):
 
     def finished(self) -> Fields:
         return {"toolUse": super().finished()}
+
+
+class _Streamed(HostedBlock):
+    """A tool result or an image, `{kind: …}`: lists of content blocks are collected, fields are set."""
+
+    __slots__ = ("entries", "kind")
+
+    def __init__(self, kind: str, start: object) -> None:
+        super().__init__(start)
+        self.kind = kind
+        self.entries: list[Any] = []
+
+    def finished(self) -> Fields:
+        data = dict(self.data)
+        content = [block for entry in self.entries for block in listed(entry)]
+        for entry in self.entries:
+            data.update(fields(entry) or {})
+        if content:
+            data["content"] = [*listed(data.get("content")), *content]
+        return {self.kind: data}
 
 
 def _reason(span: Span, reasoning: Fields) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
-from diarist.adapters.streaming.chunks import Fields, fields, plain, word
+from diarist.adapters.streaming.chunks import fields, plain, word
 from diarist.adapters.streaming.decoding import DONE, Payload, StreamEnd
 from diarist.adapters.streaming.pieces import Extras, Pieces, built, is_usual, joined
 from diarist.runtime.messages import AssistantMessage, Status
@@ -30,7 +30,7 @@ class Choice:
 
 
 class StreamAggregate(ABC):
-    """What all formats share. A format says how a chunk is read, when all has come, and what the choices are."""
+    """What all formats share. A format says how a chunk is read, when all came, and what the choices are."""
 
     unfinished: ClassVar[Status] = "truncated"
     """The status of a stream that ended and had not told its end."""
@@ -49,8 +49,12 @@ class StreamAggregate(ABC):
     def add(self, chunk: object) -> None:
         """Take the next chunk. Never raises: what makes no sense is counted in `skipped`."""
         self.seen += 1
+        kind: Any = type(chunk)
         try:
-            if not (self._take(chunk) if type(chunk) is dict else self._take_other(chunk)):
+            if kind is Payload:
+                self._end = cast("Payload", chunk).end
+            is_mapping = kind is dict or kind is Payload
+            if not (self._take(chunk) if is_mapping else self._take_other(chunk)):
                 self.skipped += 1
         except Exception:
             # The caller's stream goes on whatever a chunk of it holds: objects may raise anything when read.
@@ -69,7 +73,7 @@ class StreamAggregate(ABC):
         return tuple(self._built(choice, status, problem) for choice in self._choices() or [Choice()])
 
     @abstractmethod
-    def _take(self, chunk: Fields) -> bool:
+    def _take(self, chunk: Any) -> bool:
         """Read one chunk; False if it is nothing that this format knows."""
 
     @abstractmethod
@@ -81,14 +85,13 @@ class StreamAggregate(ABC):
         """Whether the stream has told its end."""
 
     def _take_other(self, chunk: object) -> bool:
-        """Read a chunk that is no plain dict: an SDK's object, a decoded payload, the sentinel as text."""
-        if type(chunk) is Payload:
-            self._end = chunk.end
-        elif chunk == DONE or chunk == DONE.encode():
-            self._end.done = True
-            return True
+        """Read a chunk that is no plain dict: an SDK's object, or the sentinel as text."""
         found = fields(chunk)
-        return found is not None and self._take(found)
+        if found is not None:
+            return self._take(found)
+        is_done = isinstance(chunk, (str, bytes)) and chunk in (DONE, DONE.encode())
+        self._end.done = self._end.done or is_done
+        return is_done
 
     def _identify(self, response_id: object, model: object) -> None:
         """Id and model are set once; empty ones are none."""
@@ -139,10 +142,9 @@ def merge(total: Extras, update: Mapping[str, Any]) -> None:
         if value is None:
             continue
         old, new = total.get(key), plain(value)
-        if isinstance(old, dict) and isinstance(new, dict):
-            sums: Extras = dict(old)
-            sums.update((name, item) for name, item in new.items() if item is not None or name not in sums)
-            new = FrozenDict(sums)
+        if isinstance(old, FrozenDict) and isinstance(new, FrozenDict):
+            sent = {name: item for name, item in new.items() if item is not None or name not in old}
+            new = FrozenDict({**old, **sent})
         if new is not None:
             total[key] = new
 
@@ -166,9 +168,9 @@ def _exception_object(error: BaseException) -> FrozenDict | None:
         body = fields(getattr(error, place, None))
         if place == "response" and body is not None:
             body = body.get("Error")
-        if isinstance(body, dict) and body:
+        if body := fields(body):
             inner = body.get("error")
-            return error_object(inner if isinstance(inner, (dict, str)) and inner else body)
+            return error_object(inner if inner and (fields(inner) or word(inner)) else body)
     try:
         text = str(error)
     except Exception:

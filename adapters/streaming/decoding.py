@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, cast
 
 DONE = "[DONE]"
 """OpenAI's sentinel: no payload, but the stream is complete."""
@@ -118,14 +118,14 @@ class _Decoder:
             return []
         try:
             # The standard library and not orjson: lone surrogates and integers past 64 bits must survive.
-            value = json.loads(text)
+            value: object = json.loads(text)
         except (ValueError, RecursionError):
             if len(lines) > 1:
                 return [payload for line in lines for payload in self._payload(line)]
             self.skipped += 1
             return []
         if isinstance(value, dict):
-            payload = Payload(value)
+            payload = Payload(cast("dict[str, Any]", value))
             payload.end = self._end
             return [payload]
         return [value]

@@ -13,9 +13,8 @@ from diarist.adapters.streaming.pieces import note
 
 # `obfuscation` is random padding against traffic analysis (stream_options.include_obfuscation).
 _ENVELOPE = frozenset({"id", "object", "created", "model", "choices", "obfuscation"})
-_TOP = _ENVELOPE | {"usage", "error"}
 _TELLING = frozenset({"choices", "usage", "error", "model"})
-_PLAIN_CHOICE = frozenset({"index", "delta", "finish_reason"})
+_PLAIN_CHOICE = frozenset({"index", "delta", "finish_reason", "logprobs"})
 
 
 class OpenAIChatAggregate(StreamAggregate):
@@ -27,17 +26,20 @@ class OpenAIChatAggregate(StreamAggregate):
 
     def _take(self, chunk: Fields) -> bool:
         choices = chunk.get("choices")
-        if choices is None and (inner := _unwrapped(chunk)) is not None:
-            return self._take(inner)
+        if choices is None:
+            if (inner := _unwrapped(chunk)) is not None:
+                return self._take(inner)
+            if chunk.get("object") == "error":  # older vLLM: the chunk is the error
+                self._fail(chunk)
+                return True
         if self._model is None or self._id is None:
             self._identify(chunk.get("id"), chunk.get("model"))
-        for entry in choices if type(choices) is list else listed(choices):
-            choice = entry if type(entry) is dict else fields(entry)
-            if choice is not None:
+        for entry in listed(choices):
+            if (choice := fields(entry)) is not None:
                 self._choice(choice, chunk)
         if not _ENVELOPE.issuperset(chunk):
             self._rest(chunk)
-        return not _TELLING.isdisjoint(chunk)
+        return choices is not None or not _TELLING.isdisjoint(chunk)
 
     def _choice(self, entry: Fields, chunk: Fields) -> None:
         index = entry.get("index")
@@ -46,12 +48,11 @@ class OpenAIChatAggregate(StreamAggregate):
         choice = self._by_index.get(index)
         if choice is None:
             choice = self._by_index[index] = ChatChoice()
-        delta = entry.get("delta")
-        if type(delta) is dict or (delta := fields(delta)) is not None:
+        if (delta := fields(entry.get("delta"))) is not None:
             choice.take(delta)
         if (reason := entry.get("finish_reason")) is not None:
             choice.finish(word(reason))
-        if not _PLAIN_CHOICE.issuperset(entry):
+        if entry.get("logprobs") is not None or not _PLAIN_CHOICE.issuperset(entry):
             choice.rest(entry)
             if not chunk.get("usage"):  # Moonshot: usage inside the choice
                 self._count(entry.get("usage"))
@@ -59,18 +60,25 @@ class OpenAIChatAggregate(StreamAggregate):
                 self._fail(error)
 
     def _rest(self, chunk: Fields) -> None:
-        if error := chunk.get("error"):
-            self._fail(error)
-        elif chunk.get("object") == "error":  # older vLLM: the chunk is the error
-            self._fail(chunk)
+        extras = self._extras
+        for key, value in chunk.items():
+            if value is None or key in _ENVELOPE:
+                continue
+            if type(value) is str and key != "error":  # fingerprint and tier are in every chunk of OpenAI's
+                extras[key] = value
+            else:
+                self._odd(key, value, chunk)
+
+    def _odd(self, key: str, value: object, chunk: Fields) -> None:
+        if key == "usage":
+            self._count(value)
+        elif key == "error":
+            if value:
+                self._fail(value)
         else:
-            for key, value in chunk.items():
-                if value is not None and key not in _TOP:
-                    note(self._extras, key, value)
-        if usage := fields(chunk.get("usage")):
-            self._count(usage)
-        elif groq := fields(chunk.get("x_groq")):
-            self._count(groq.get("usage"))
+            note(self._extras, key, value)
+            if key == "x_groq" and chunk.get("usage") is None:
+                self._count((fields(value) or {}).get("usage"))
 
     def _choices(self) -> list[Choice]:
         return [self._by_index[index].snapshot() for index in sorted(self._by_index)]

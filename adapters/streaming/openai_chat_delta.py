@@ -32,10 +32,20 @@ class ChatChoice:
         self._logprobs: dict[str, Any] = {}
 
     def take(self, delta: Fields) -> None:
+        text: str | None = None
+        for key, value in delta.items():
+            if value is None or key == "role":
+                continue
+            if key != "content" or type(value) is not str:
+                return self._take_all(delta)
+            text = value
+        if text:
+            self.choice.pieces.text(text)
+        return None
+
+    def _take_all(self, delta: Fields) -> None:
+        """A delta that has more than text."""
         content = delta.get("content")
-        if len(delta) == 1 and type(content) is str:
-            self.choice.pieces.text(content)
-            return
         if reasoning := self._reasoning(delta):
             self.choice.pieces.reasoning(reasoning)
         if isinstance(content, str):

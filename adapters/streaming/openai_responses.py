@@ -129,8 +129,8 @@ class OpenAIResponsesAggregate(StreamAggregate):
                 self._count(usage)
 
     def _whole(self, entry: Fields, index: int) -> Item:
-        """An item of the terminal response. Some leave out the encrypted reasoning that the item had when done
-        (openai-python#3615); without it the vendor doesn't accept the item again.
+        """An item of the terminal response. Some leave out the encrypted content that it had when done
+        (openai-python#3615); without that the vendor doesn't accept a reasoning item again.
         """
         item = Item.whole(entry, index)
         by_id = self._by_id.get((word(entry.get("id")) or "", item.kind))

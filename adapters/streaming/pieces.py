@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from diarist.adapters.streaming.chunks import plain, word
 from diarist.runtime.parts import OpaquePart, Part, ReasoningPart, TextPart, ToolCall, ToolCallPart, ToolKind
-from diarist.runtime.values import FrozenDict
+from diarist.runtime.values import FrozenDict, FrozenList
 
 SpanKind = Literal["text", "reasoning"]
 Extras = dict[str, Any]
@@ -22,7 +22,7 @@ _PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 
 
 def joined(fragments: Iterable[str]) -> str:
-    """Fragments as one string; halves of a surrogate pair that meet become one character, a lone one stays."""
+    """Fragments as one string; halves of a surrogate pair become one character, a lone one stays."""
     text = "".join(fragments)
     return text if text.isascii() else _PAIR.sub(_one_character, text)
 
@@ -96,7 +96,7 @@ class Call:
         if isinstance(arguments, str):
             if arguments:
                 self.fragments.append(arguments)
-        elif (whole := plain(arguments)) is not None and isinstance(whole, (dict, list)):
+        elif isinstance(whole := plain(arguments), (FrozenDict, FrozenList)):
             self.whole = encoded(whole)
 
     @property

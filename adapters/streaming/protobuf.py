@@ -26,9 +26,8 @@ def to_dict(message: Any) -> dict[str, Any]:
 def _value(descriptor: Any, value: Any) -> Any:
     if isinstance(value, (str, bytes)) or not hasattr(value, "__iter__") or is_message(type(value)):
         return _single(descriptor, value)
-    if isinstance(value, Mapping):
-        mapping: Mapping[Any, Any] = value
-        return {str(key): _single(None, mapping[key]) for key in mapping}
+    if issubclass(type(value), Mapping):
+        return {str(key): _single(None, value[key]) for key in value}
     return [_single(descriptor, item) for item in value]
 
 

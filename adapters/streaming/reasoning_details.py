@@ -35,7 +35,7 @@ class DetailBook:
         self._by_key: dict[tuple[str | None, int], _Block] = {}
 
     def take(self, entries: Collection[object], text: str | None) -> str:
-        """Merge the entries of one delta; returns the reasoning that it adds: `text` if that was told already."""
+        """Merge the entries of one delta; returns the reasoning that it adds, `text` if that is told."""
         told: list[str] = []
         for entry in entries:
             if (found := fields(entry)) is not None:
