@@ -49,7 +49,37 @@ json_values = st.recursive(
 
 # Names of fields of ours, so that extras clash with them, and a few of others.
 _FIELD_NAMES = st.sampled_from(
-    ["role", "content", "name", "id", "created_at", "metadata", "extras", "tool_calls", "function_call", "tool_call_id", "reasoning", "refusal", "finish_reason", "usage", "model", "response_id", "status", "error", "parts", "type", "text", "image_url", "file", "call", "function", "custom", "arguments", "input", "foo"]
+    [
+        "role",
+        "content",
+        "name",
+        "id",
+        "created_at",
+        "metadata",
+        "extras",
+        "tool_calls",
+        "function_call",
+        "tool_call_id",
+        "reasoning",
+        "refusal",
+        "finish_reason",
+        "usage",
+        "model",
+        "response_id",
+        "status",
+        "error",
+        "parts",
+        "type",
+        "text",
+        "image_url",
+        "file",
+        "call",
+        "function",
+        "custom",
+        "arguments",
+        "input",
+        "foo",
+    ]
 )
 _CLASHING_VALUES = st.sampled_from(
     ["", "text", "complete", "developer", "user", "function", "2025-01-01T00:00:00+00:00", {}, {"a": 1}, [], [{}], 0]
