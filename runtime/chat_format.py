@@ -21,7 +21,7 @@ from diarist.runtime.messages import (
     ToolMessage,
     UserMessage,
 )
-from diarist.runtime.parts import Part, ToolCall, freeze_parts
+from diarist.runtime.parts import Part, ToolCall, freeze_layout, freeze_parts, layout_to_dict
 from diarist.runtime.values import EMPTY, freeze, freeze_mapping, is_some_mapping, thaw
 
 _ROLES: dict[str, type[Message]] = {
@@ -165,7 +165,7 @@ def _assistant_to(message: AssistantMessage, out: dict[str, Any]) -> None:
     if message.error is not None:
         out["error"] = thaw(message.error)
     if message.layout:
-        out["parts"] = [part.to_dict() for part in message.layout]
+        out["parts"] = [layout_to_dict(part) for part in message.layout]
 
 
 def from_dict(data: Any) -> Message:
@@ -235,7 +235,7 @@ def _fill_assistant(message: Message, raw: Mapping[str, Any], own: Mapping[str, 
     _set(message, "usage", freeze(own.get("usage")))
     _set(message, "error", freeze(own.get("error")))
     layout = own.get("parts") or ()
-    _set(message, "layout", freeze_parts(layout, "parts"))
+    _set(message, "layout", freeze_layout(layout, "parts"))
 
 
 def _calls_from(raw: Mapping[str, Any]) -> tuple[ToolCall, ...]:

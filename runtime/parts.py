@@ -144,6 +144,36 @@ def part_from_dict(data: Any, path: str) -> Part:
     return OpaquePart(raw)
 
 
+def layout_to_dict(part: Part) -> dict[str, Any]:
+    """One of `AssistantMessage.layout`: as in content, but a block kept whole is kept whole whatever it looks like."""
+    if isinstance(part, OpaquePart) and _is_ambiguous(part.data):
+        return {"type": "opaque", "data": thaw(part.data)}
+    return part.to_dict()
+
+
+def layout_from_dict(data: Any, path: str) -> Part:
+    """The inverse of `layout_to_dict`."""
+    if isinstance(data, Mapping):
+        raw: Mapping[str, Any] = data
+        inside = raw.get("data")
+        if raw.get("type") == "opaque" and len(raw) == 2 and isinstance(inside, Mapping) and _is_ambiguous(inside):
+            return OpaquePart(inside)
+    return part_from_dict(data, path)
+
+
+def _is_ambiguous(data: Mapping[str, Any]) -> bool:
+    """Whether a block of a vendor would be read as something else."""
+    return layout_from_dict(data, "") != OpaquePart(data)
+
+
+def freeze_layout(parts: Iterable[Any], path: str) -> tuple[Part, ...]:
+    """`freeze_parts` for `AssistantMessage.layout`."""
+    return tuple(
+        part if isinstance(part, Part) else layout_from_dict(part, f"{path}[{index}]")
+        for index, part in enumerate(parts)
+    )
+
+
 ToolKind = Literal["function", "custom", "function_call"]
 _KINDS = frozenset(get_args(ToolKind))
 
@@ -198,10 +228,11 @@ class ToolCall(_WithExtras):
             raise InvalidMessageError(f"{path}.{kind}: missing, or no mapping")
         body: Mapping[str, Any] = inside
         inner = "arguments" if kind == "function" else "input"
-        rest = {
-            key: value for key, value in raw.items() if key not in ("id", kind) and (key, value) != ("type", kind)
-        }
-        extras = dict(take(rest, lambda key, value: _owns_in_call(kind, key, value)))
+        extras: dict[str, Any] = {key: value for key, value in raw.items() if key not in ("id", "type", kind)}
+        if raw.get("type", kind) != kind:
+            extras["type"] = raw["type"]
+        if "extras" in extras:
+            extras = dict(take(extras, lambda key, value: _owns_in_call(kind, key, value)))
         if more := _rest(body, "name", inner):
             extras[kind] = more
         call_id = raw.get("id")

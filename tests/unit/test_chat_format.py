@@ -146,8 +146,13 @@ def test_a_wrong_shape_is_refused_with_its_path(data: Any, path: str) -> None:
 def test_opaque_parts_of_a_known_kind_are_what_they_stand_for() -> None:
     message = UserMessage([OpaquePart({"type": "text", "text": "a"}), {"type": "file", "file": {}}, "b"])
     assert message.content == (TextPart("a"), FilePart(), TextPart("b"))
-    answer = AssistantMessage("a", layout=[OpaquePart({"type": "text", "text": "a"}), ImagePart("u")])
-    assert answer.layout == (TextPart("a"), ImagePart("u"))
+
+
+def test_a_layout_keeps_a_block_whole_that_looks_like_a_part_of_ours() -> None:
+    lookalike, wrapped = OpaquePart({"type": "text", "text": "a"}), OpaquePart({"type": "opaque", "data": {"a": 1}})
+    twice = OpaquePart({"type": "opaque", "data": dict(lookalike.data)})
+    answer = AssistantMessage("a", layout=[lookalike, wrapped, twice, ImagePart("u")])
+    assert answer.layout == (lookalike, wrapped, twice, ImagePart("u"))
     assert Message.from_dict(answer.to_dict()) == answer
 
 
