@@ -145,7 +145,7 @@ def part_from_dict(data: Any, path: str) -> Part:
 
 
 def layout_to_dict(part: Part) -> dict[str, Any]:
-    """One of `AssistantMessage.layout`: as in content, but a block kept whole is kept whole whatever it looks like."""
+    """One of `AssistantMessage.layout`: as in content, but a block kept whole stays whole, whatever it looks like."""
     if isinstance(part, OpaquePart) and _is_ambiguous(part.data):
         return {"type": "opaque", "data": thaw(part.data)}
     return part.to_dict()
