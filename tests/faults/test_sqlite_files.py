@@ -58,9 +58,7 @@ async def test_works_once_the_directory_is_made(tmp_path: Path) -> None:
     await repository.close()
 
 
-@pytest.mark.parametrize(
-    "content", [b"hello, I am a text", b"SQLite format 3\0" + b"\xff" * 4096, os.urandom(10_000)]
-)
+@pytest.mark.parametrize("content", [b"hello, I am a text", b"SQLite format 3\0" + b"\xff" * 4096, b"\7" * 9999])
 async def test_not_a_database(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "a.db"
     path.write_bytes(content)
