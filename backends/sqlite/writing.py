@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import sqlite3
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from diarist.backends.sqlite.connection import Channel
+from diarist.backends.sqlite.opening import reserve
+from diarist.backends.sqlite.settings import SQLiteSettings
 from diarist.backends.sqlite.statements import MAX_ROWS, QUERIES, STEP_COLUMNS, filled, slots, with_rows
 from diarist.runtime.codec import decode
 from diarist.runtime.errors import BackendError, DiaristError, InvalidMessageError
@@ -27,6 +31,11 @@ _STATEMENT_BYTES: Final = 64 << 20
 """Payload in one statement; what is more goes into the next one."""
 
 
+_log = logging.getLogger("diarist.backends.sqlite")
+
+_RESERVE_AFTER: Final = 32
+"""Batches after which the write-ahead log is grown ahead: not worth it for a process that writes only a little."""
+
 _NONE: Final = (None,) * 6
 
 Item = tuple[int, Commit]
@@ -36,26 +45,38 @@ Item = tuple[int, Commit]
 class Writer:
     """Commits through the writing channel, one statement at a time."""
 
-    def __init__(self, channel: Channel, max_record_bytes: int) -> None:
+    def __init__(self, channel: Channel, settings: SQLiteSettings) -> None:
         self._channel = channel
-        self._max = max_record_bytes
+        self._settings = settings
         self._place = 0
         self.lock = asyncio.Lock()
+        self.batches = 0
+        """Since the write-ahead log was empty: at the start, and after an erasure."""
 
     async def commit(self, commits: Sequence[Commit], settle: Settle) -> None:
         """`Repository.commit`, by one caller at a time (`lock`)."""
         fit: list[Item] = []
         for index, commit in enumerate(commits):
-            if len(commit.record.payload) > self._max:
+            if len(commit.record.payload) > self._settings.max_record_bytes:
                 settle(index, Rejected(self._too_large(commit)))
             else:
                 fit.append((index, commit))
         for items in _portions(fit):
             await self._append(items, settle)
+        self.batches += 1
+        if self.batches == _RESERVE_AFTER:
+            await self._reserve()
 
     def _too_large(self, commit: Commit) -> DiaristError:
         size = len(commit.record.payload)
-        return InvalidMessageError(f"the record has {size} bytes; this store takes {self._max} in one record")
+        most = self._settings.max_record_bytes
+        return InvalidMessageError(f"the record has {size} bytes; this store takes {most} in one record")
+
+    async def _reserve(self) -> None:
+        try:
+            await reserve(await self._channel.connection(), self._channel.path, self._settings)
+        except (DiaristError, sqlite3.Error) as error:
+            _log.info("the write-ahead log could not be grown ahead: %s", error, extra={"path": self._channel.path})
 
     async def _append(self, items: Sequence[Item], settle: Settle) -> None:
         start, self._place = self._place, self._place + len(items)
