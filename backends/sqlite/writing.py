@@ -11,7 +11,7 @@ from typing import Any, Final
 from diarist.backends.sqlite.connection import Channel
 from diarist.backends.sqlite.opening import reserve
 from diarist.backends.sqlite.settings import SQLiteSettings
-from diarist.backends.sqlite.statements import MAX_ROWS, QUERIES, STEP_COLUMNS, filled, slots, with_rows
+from diarist.backends.sqlite.statements import MAX_ROWS, MOST_ROWS, QUERIES, STEP_COLUMNS, filled, slots, with_rows
 from diarist.runtime.codec import decode
 from diarist.runtime.errors import BackendError, DiaristError, InvalidMessageError
 from diarist.runtime.repository import (
@@ -57,8 +57,8 @@ class Writer:
         """`Repository.commit`, by one caller at a time (`lock`)."""
         fit: list[Item] = []
         for index, commit in enumerate(commits):
-            if len(commit.record.payload) > self._settings.max_record_bytes:
-                settle(index, Rejected(self._too_large(commit)))
+            if refusal := self._refusal(commit):
+                settle(index, Rejected(refusal))
             else:
                 fit.append((index, commit))
         for items in _portions(fit):
@@ -67,10 +67,13 @@ class Writer:
         if self.batches == _RESERVE_AFTER:
             await self._reserve()
 
-    def _too_large(self, commit: Commit) -> DiaristError:
-        size = len(commit.record.payload)
-        most = self._settings.max_record_bytes
-        return InvalidMessageError(f"the record has {size} bytes; this store takes {most} in one record")
+    def _refusal(self, commit: Commit) -> DiaristError | None:
+        size, most = len(commit.record.payload), self._settings.max_record_bytes
+        if size > most:
+            return InvalidMessageError(f"the record has {size} bytes; this store takes {most} in one record")
+        if len(commit.keys) >= MOST_ROWS:
+            return InvalidMessageError(f"the record has {len(commit.keys)} keys; this store takes {MOST_ROWS - 1}")
+        return None
 
     async def _reserve(self) -> None:
         try:
