@@ -30,7 +30,6 @@ from diarist.runtime.repository import (
 _STATEMENT_BYTES: Final = 64 << 20
 """Payload in one statement; what is more goes into the next one."""
 
-
 _log = logging.getLogger("diarist.backends.sqlite")
 
 _RESERVE_AFTER: Final = 32
