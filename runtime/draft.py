@@ -69,6 +69,7 @@ class Draft:
         if state.life is None and kind != "delete":
             state.life = self.new_life
             state.owner = operation.owner
+            state.born = state.version + 1
         first, count = state.position, len(lines)
         if len(view.runs) > MAX_RANGES:
             lines, view = self._anew(lines, view)
@@ -149,6 +150,7 @@ class Draft:
         payload = encode_record(position, [entry for entry, _ in self.entries], self.lines)
         if base.life is None:
             state.created = now
+        state.updated = now
         life = state.life or (base.life or self.new_life)
         head = Head(
             life=life,

@@ -116,16 +116,18 @@ class Rewind(Change):
         self.target = None
 
     async def _read(self, state: State, reader: LogReader) -> None:
+        self.target = (state.life, await self._find(state, reader))
+
+    async def _find(self, state: State, reader: LogReader) -> ViewState:
         if self.version is not None:
-            view = await reader.view_at(self.version)
-        else:
-            view = self._cut(state.view)
-            if view is None:
-                place = await reader.find(self.before or self.after or "")
-                view = self._cut(await reader.view_at(place)) if place else None
-            if view is None:
-                raise NotFoundError("no message of that id is in the conversation")
-        self.target = (state.life, view)
+            return await reader.view_at(self.version)
+        view = self._cut(state.view)
+        if view is None:
+            place = await reader.find(self.before or self.after or "")
+            view = self._cut(await reader.view_at(place)) if place else None
+        if view is None:
+            raise NotFoundError("no message of that id is in the conversation")
+        return view
 
     def _cut(self, view: ViewState) -> ViewState | None:
         wanted = self.before or self.after

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Coroutine
+from functools import partial
 from typing import Any, TypeVar
 
 from diarist.runtime.admission import Admission
 from diarist.runtime.clock import Environment, TimerHandle
 from diarist.runtime.deadlines import Deadlines
-from diarist.runtime.errors import DiaristError, Outcome, ReentrancyError, mark_outcome
-from diarist.runtime.guards import Guard
+from diarist.runtime.errors import BackendError, DiaristError, Outcome, ReentrancyError, mark_outcome
+from diarist.runtime.guards import Guard, Life
 from diarist.runtime.ids import Key, new_id
 from diarist.runtime.intake import Intake
 from diarist.runtime.limits import Limits
@@ -19,6 +20,7 @@ from diarist.runtime.loader import Loader
 from diarist.runtime.operations import Operation, Status
 from diarist.runtime.registry import Registry
 from diarist.runtime.repository import Repository
+from diarist.runtime.results import Stats
 from diarist.runtime.scheduler import Scheduler
 from diarist.runtime.settler import Settler
 from diarist.runtime.slot import Slot
@@ -51,6 +53,8 @@ class Engine:
         self.scheduler = Scheduler(self)
         self.sequence = 0
         """Counts submissions: tells whether a check against the store began after a call."""
+        self.completed = 0
+        """Changes that were answered with success."""
         self.failures = 0
         self.turns = 0
         self.updating: Key | None = None
@@ -109,6 +113,7 @@ class Engine:
         assert slot is not None
         self.deadlines.discard(operation)
         if error is None:
+            self.completed += operation.changes
             operation.answer(value)
         else:
             operation.fail(error)
@@ -171,7 +176,7 @@ class Engine:
     async def pause(self, seconds: float) -> None:
         """Wait by the environment's clock."""
         done: asyncio.Future[None] = self.loop.create_future()
-        timer = self.clock.call_later(seconds, lambda: None if done.done() else done.set_result(None))
+        timer = self.clock.call_later(seconds, partial(_open, done))
         try:
             await done
         finally:
@@ -190,6 +195,26 @@ class Engine:
         """Let the store drop old tombstones, in small steps."""
         while await self.repository.sweep(self.clock.time(), limit=100):
             pass
+
+    async def erase(self, key: Key, version: int) -> None:
+        """Erase a deleted conversation's records up to `version`, in a task of the engine's own.
+
+        The tombstone is durable already: a failure is a `BackendError` with the outcome `executed`.
+        """
+        done: asyncio.Future[None] = self.loop.create_future()
+        self.start(self._erase(key, version, done))
+        await asyncio.shield(done)
+
+    async def _erase(self, key: Key, version: int, done: asyncio.Future[None]) -> None:
+        try:
+            await self.repository.erase(key, 1, version)
+        except Exception as error:
+            failure = BackendError(f"deleted, but the text is not erased yet: {error}", outcome="executed")
+            failure.__cause__ = error
+            done.set_exception(failure)
+            done.exception()
+        else:
+            done.set_result(None)
 
     # The end
 
@@ -210,10 +235,10 @@ class Engine:
             left = deadline - self.clock.monotonic()
             if left <= 0:
                 return False
-            self._changed = changed = self.loop.create_future()
-            timer = self.clock.call_later(left, lambda: None if changed.done() else changed.set_result(None))
+            self._changed = self.loop.create_future()
+            timer = self.clock.call_later(left, partial(_open, self._changed))
             try:
-                await changed
+                await self._changed
             finally:
                 timer.cancel()
                 self._changed = None
@@ -228,6 +253,32 @@ class Engine:
         found += self.scheduler.in_flight()
         return [operation for operation in found if operation.status is not Status.DONE]
 
+    def stats(self) -> Stats:
+        """The counters now."""
+        flying = len(self.scheduler.in_flight())
+        return Stats(
+            live=len(self.registry),
+            queued=self.admission.operations - flying,
+            in_flight=flying,
+            waiting=self.admission.waiting,
+            bytes=self.admission.bytes,
+            turns=self.turns,
+            commits=self.scheduler.commits,
+            batch_sizes=dict(self.scheduler.batch_sizes),
+            conflicts=self.scheduler.conflicts,
+            evictions=self.registry.evictions,
+            loads=self.loader.loads,
+            failures=self.failures,
+        )
+
+    def abandon(self) -> None:
+        """Nobody closed the memory: let go of the loop without waiting for anything."""
+        self.guard.life = Life.CLOSED
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self.deadlines.close()
+
     async def shut_down(self) -> None:
         """Stop timers and tasks. Idempotent."""
         if self._timer is not None:
@@ -238,3 +289,8 @@ class Engine:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _open(gate: asyncio.Future[None]) -> None:
+    if not gate.done():
+        gate.set_result(None)

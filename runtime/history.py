@@ -30,7 +30,7 @@ async def page_before(reader: LogReader, state: State, before: int, limit: int) 
     shown = _Shown(state)
     items: list[HistoryItem] = []
     start = await _record_with(reader, state, min(before, state.position) - 1)
-    async for record in reader.records(1, start, backwards=True):
+    async for record in reader.records(reader.born, start, backwards=True):
         for item in reversed(list(_items(record, shown))):
             if item.position < before:
                 if len(items) == limit:
@@ -65,7 +65,7 @@ def _items(record: Record, shown: _Shown) -> Iterable[HistoryItem]:
 
 async def _record_with(reader: LogReader, state: State, position: int) -> int:
     """The first version of the record that holds `position`: versions and positions rise together, so halve."""
-    low, high = 1, state.version
+    low, high = reader.born, state.version
     if position <= 0:
         return low
     while low < high:

@@ -14,6 +14,7 @@ from diarist.runtime.parts import (
     TextPart,
     ToolCall,
     ToolCallPart,
+    freeze_layout,
     freeze_parts,
 )
 from diarist.runtime.values import freeze, freeze_mapping
@@ -86,7 +87,10 @@ class Message(_Raw):
         _set(self, "name", common["name"])
         _set(self, "metadata", freeze_mapping(common["metadata"]))
         _set(self, "id", common["id"])
-        _set(self, "created_at", common["created_at"])
+        created_at = common["created_at"]
+        if created_at is not None and (not isinstance(created_at, datetime) or created_at.utcoffset() is None):
+            raise InvalidMessageError("created_at: no datetime with a time zone")
+        _set(self, "created_at", created_at)
         _set(self, "extras", freeze_mapping(common["extras"]))
 
     @property
@@ -129,9 +133,14 @@ class Message(_Raw):
         return chat_format.from_dict(data)
 
     def replace(self, **changes: Any) -> Self:
-        """A changed copy, as `dataclasses.replace` makes it; `text` may stand for `content`."""
+        """A changed copy, as `dataclasses.replace` makes it; `text` may stand for `content`.
+
+        A new text, new reasoning or new calls without a new `layout` have the usual one: the old shows the old text.
+        """
         if "text" in changes:
             changes["content"] = changes.pop("text")
+        if isinstance(self, AssistantMessage) and changes.keys() & {"content", "reasoning", "tool_calls"}:
+            changes.setdefault("layout", ())
         own = {item.name: getattr(self, item.name) for item in fields(self)}
         return type(self)(**{**own, **changes})
 
@@ -236,7 +245,7 @@ class AssistantMessage(Message):
         _set(self, "response_id", response_id)
         _set(self, "status", status)
         _set(self, "error", freeze(error))
-        _set(self, "layout", tuple(layout))
+        _set(self, "layout", freeze_layout(layout, "layout"))
 
     @property
     def parts(self) -> tuple[Part, ...]:

@@ -113,8 +113,7 @@ class Operation(Generic[T]):
     def run(self, draft: Draft) -> T:
         """Check owner, key and expected version, in this order, then apply."""
         state = draft.state
-        if self.owner is not None and state.owner is not None and self.owner != state.owner:
-            raise OwnerError("the conversation belongs to another owner")
+        self.check_owner(self.owner, state)
         if self.key is not None:
             done = draft.keys.get(self.key) or self.found
             if done is not None:
@@ -124,10 +123,16 @@ class Operation(Generic[T]):
                     )
                 return self.replay(done, draft)
         if self.expected_version is not None:
-            self._check_version(state)
+            self.check_version(state)
         return self.apply(draft)
 
-    def _check_version(self, state: State) -> None:
+    @staticmethod
+    def check_owner(owner: str | None, state: State) -> None:
+        """Refuse an owner who is not the conversation's; no owner on either side is not checked."""
+        if owner is not None and state.owner is not None and owner != state.owner:
+            raise OwnerError("the conversation belongs to another owner")
+
+    def check_version(self, state: State) -> None:
         expected = self.expected_version
         if expected != state.version and not (expected == 0 and not state.exists):
             raise ConflictError(

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 from diarist.runtime.errors import NotFoundError
 from diarist.runtime.ids import Key
 from diarist.runtime.log import Record, decode_record
-from diarist.runtime.repository import Repository
+from diarist.runtime.repository import Done, Repository
 from diarist.runtime.state import view_of
 from diarist.runtime.views import EMPTY_VIEW, Range, RecordIndex, ViewState
 
@@ -20,14 +20,15 @@ LAST = 2**62
 class LogReader:
     """Decoded records of one conversation. What it reads for a view is noted in `index`."""
 
-    def __init__(self, repository: Repository, key: Key, index: RecordIndex) -> None:
+    def __init__(self, repository: Repository, key: Key, index: RecordIndex, born: int = 1) -> None:
         self._repository = repository
         self._key = key
         self._index = index
+        self.born = born
 
     async def record_at(self, version: int) -> Record | None:
         """The record that holds the entry of that version."""
-        found = await self._repository.read(self._key, 1, version, limit=1, backwards=True)
+        found = await self._repository.read(self._key, self.born, version, limit=1, backwards=True)
         for item in found:
             if item.last >= version:
                 return decode_record(item.first, item.payload, item.at)
@@ -46,11 +47,15 @@ class LogReader:
             else:
                 low = page[-1].first + 1
 
+    async def done(self, keys: Sequence[str]) -> dict[str, Done]:
+        """Which callers' keys are done."""
+        return dict(await self._repository.operations(self._key, keys))
+
     async def view_at(self, version: int) -> ViewState:
         """The view that the entry of that version left; `NotFoundError` if it, or a message of it, is gone."""
         if version == 0:
             return EMPTY_VIEW
-        record = await self.record_at(version) if version > 0 else None
+        record = await self.record_at(version) if version >= self.born else None
         if record is None:
             raise NotFoundError(f"the conversation has no version {version}")
         return await self._show(record.entries[version - record.first].view, version)
@@ -68,7 +73,7 @@ class LogReader:
 
     async def find(self, message_id: str) -> int | None:
         """The version that brought the message of that id: the latest such, searched from the end."""
-        async for record in self.records(1, LAST, backwards=True):
+        async for record in self.records(self.born, LAST, backwards=True):
             places = [place for place, message in enumerate(record.messages) if message.id == message_id]
             if places:
                 return version_of(record, places[-1])

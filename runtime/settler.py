@@ -132,5 +132,3 @@ class Settler:
         copy.idempotency_key = operation.key
         copy.__cause__ = error.__cause__
         return copy
-
-

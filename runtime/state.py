@@ -32,10 +32,13 @@ class State:
     view: ViewState = EMPTY_VIEW
     owner: str | None = None
     created: float = 0.0
+    updated: float = 0.0
     title: str | None = None
     metadata: Mapping[str, Any] = EMPTY
     rewound: int = 0
     cleared: int = 0
+    born: int = 1
+    """The version that began this life: what is older belongs to a conversation that was deleted."""
     weight: int = 0
     """Bytes of the messages in view, roughly."""
 
@@ -53,10 +56,12 @@ class State:
             self.view,
             self.owner,
             self.created,
+            self.updated,
             self.title,
             self.metadata,
             self.rewound,
             self.cleared,
+            self.born,
             self.weight,
         )
 
@@ -67,6 +72,8 @@ class State:
             data["rewound"] = self.rewound
         if self.cleared:
             data["cleared"] = self.cleared
+        if self.born > 1:
+            data["born"] = self.born
         if self.title is not None:
             data["title"] = self.title
         if self.metadata:
@@ -77,7 +84,10 @@ class State:
 def view_ranges(state: bytes) -> list[Range]:
     """The records that a stored state shows: what a repository reads along with the head."""
     data = decode(state) if state else {}
-    return unflat(data.get("v", ()))
+    try:
+        return unflat(data.get("v", ()))
+    except (AttributeError, TypeError) as error:
+        raise BackendError("the view of a conversation is damaged", outcome="not_executed") from error
 
 
 def decode_head(head: Head) -> State:
@@ -93,10 +103,12 @@ def decode_head(head: Head) -> State:
             position=data["n"],
             owner=head.owner,
             created=head.created,
+            updated=head.updated,
             title=data.get("title"),
             metadata=data.get("metadata", EMPTY),
             rewound=data.get("rewound", 0),
             cleared=data.get("cleared", 0),
+            born=data.get("born", 1),
         )
     except (KeyError, TypeError) as error:
         raise BackendError("the head of a conversation is damaged", outcome="not_executed") from error

@@ -1,0 +1,154 @@
+"""The front of the runtime: a memory over one repository."""
+
+from __future__ import annotations
+
+import asyncio
+import warnings
+from typing import Self, Unpack
+from urllib.parse import urlsplit
+
+from diarist.runtime.clock import Environment
+from diarist.runtime.conversation import Answer, Conversation, ReadMode, info_of
+from diarist.runtime.drain import drain
+from diarist.runtime.engine import Engine
+from diarist.runtime.guards import Life
+from diarist.runtime.ids import Key, check_id, check_namespace
+from diarist.runtime.intake import Given
+from diarist.runtime.limits import Limits
+from diarist.runtime.options import CallOptions
+from diarist.runtime.plugins import REPOSITORIES, find
+from diarist.runtime.repository import Repository
+from diarist.runtime.results import ConversationPage, DrainReport, Stats, View
+from diarist.runtime.state import decode_head
+from diarist.runtime.windows import MessageWindow, Window
+
+DRAIN_SECONDS = 30.0
+
+
+class ChatMemory:
+    """The memory of all conversations in one store.
+
+    It is used on one event loop, inside `async with`. The plain constructor borrows a repository; `open` makes one
+    for a URL and closes it at the end. `sole_writer=True` promises that nobody else writes these conversations: then
+    reads need not ask the store whether somebody did.
+    """
+
+    def __init__(
+        self,
+        repository: Repository,
+        *,
+        window: Window | None = None,
+        limits: Limits | None = None,
+        sole_writer: bool = False,
+        environment: Environment | None = None,
+    ) -> None:
+        self._engine = Engine(
+            repository, window or MessageWindow(20), limits or Limits(), sole_writer, environment or Environment()
+        )
+        self._owns = False
+        self._drain: asyncio.Task[DrainReport] | None = None
+
+    @classmethod
+    def open(
+        cls,
+        url: str,
+        *,
+        window: Window | None = None,
+        limits: Limits | None = None,
+        sole_writer: bool = False,
+        environment: Environment | None = None,
+    ) -> Self:
+        """A memory over the store at `url`: `memory://`, `sqlite:///relative.db`, `sqlite:////absolute.db`, ….
+
+        Nothing is connected before `async with`. `MissingDependencyError`: unknown scheme, or its driver is missing.
+        """
+        scheme = urlsplit(url).scheme
+        repository: Repository = find(REPOSITORIES, scheme).open(url)
+        memory = cls(repository, window=window, limits=limits, sole_writer=sole_writer, environment=environment)
+        memory._owns = True
+        return memory
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self._engine.start_up()
+        except BaseException:
+            self._engine.guard.life = Life.CLOSED
+            if self._owns:
+                await self._engine.repository.close()
+            raise
+        return self
+
+    async def __aexit__(self, *_error: object) -> None:
+        await self.drain()
+
+    def __del__(self) -> None:
+        engine: Engine | None = getattr(self, "_engine", None)
+        if engine is not None and engine.guard.life in (Life.OPEN, Life.DRAINING):
+            text = f"{self!r} was never closed: use `async with`"
+            engine.abandon()
+            warnings.warn(text, ResourceWarning, source=self, stacklevel=1)
+
+    def __repr__(self) -> str:
+        return f"<ChatMemory on {type(self._engine.repository).__name__}, {self._engine.guard.life.name.lower()}>"
+
+    def conversation(self, id: str, *, namespace: str = "", owner: str | None = None) -> Conversation:
+        """A handle on a conversation, which need not exist. `owner` becomes its owner when it is created, and must
+        be its owner later (`OwnerError`)."""
+        if owner is not None:
+            check_id(owner, "owner")
+        return Conversation(self._engine, Key(check_namespace(namespace), check_id(id)), owner)
+
+    def add(self, id: str, *messages: Given, namespace: str = "", **options: Unpack[CallOptions]) -> Answer:
+        """`Conversation.add` by id."""
+        return self.conversation(id, namespace=namespace).add(*messages, **options)
+
+    async def get(self, id: str, *, namespace: str = "", read: ReadMode = "ordered") -> View:
+        """`Conversation.get` by id."""
+        return await self.conversation(id, namespace=namespace).get(read=read)
+
+    def clear(self, id: str, *, namespace: str = "", **options: Unpack[CallOptions]) -> Answer:
+        """`Conversation.clear` by id."""
+        return self.conversation(id, namespace=namespace).clear(**options)
+
+    async def conversations(
+        self, *, namespace: str | None = None, after: str | None = None, limit: int = 100
+    ) -> ConversationPage:
+        """A page of all conversations, or of one namespace; `after` is the `next` of the page before.
+
+        Stable: a conversation is listed once, however much is written meanwhile.
+        """
+        self._engine.guard.check()
+        if limit < 1:
+            raise ValueError("limit must be at least 1")
+        if namespace is not None:
+            check_namespace(namespace)
+        page = await self._engine.repository.conversations(namespace=namespace, after=after, limit=limit)
+        return ConversationPage((info_of(item.key, decode_head(item.head)) for item in page.items), page.next)
+
+    async def delete_namespace(self, namespace: str) -> int:
+        """Erase all conversations of a tenant; returns how many. Can be repeated after a failure."""
+        count = 0
+        cursor: str | None = None
+        while True:
+            page = await self.conversations(namespace=namespace, after=cursor, limit=100)
+            receipts = await asyncio.gather(
+                *(self.conversation(item.id, namespace=namespace).delete() for item in page)
+            )
+            count += len(receipts)
+            cursor = page.next
+            if cursor is None:
+                return count
+
+    def stats(self) -> Stats:
+        """The runtime's counters now. Synchronous, and cheap enough for a scrape."""
+        return self._engine.stats()
+
+    async def drain(self, deadline: float = DRAIN_SECONDS) -> DrainReport:
+        """Refuse new work, finish what is queued, commit, fail the rest, close: within `deadline` seconds.
+
+        Can be repeated: a later call gets the report of the first. Calls from then on raise `ClosedError`.
+        """
+        self._engine.guard.check_place()
+        if self._drain is None:
+            self._drain = asyncio.get_running_loop().create_task(drain(self._engine, deadline, self._owns))
+        return await asyncio.shield(self._drain)

@@ -1,0 +1,200 @@
+"""The operations of a turn: how it starts, and how its messages get into the log."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from diarist.runtime.errors import ConflictError, DiaristError, IdempotencyError, OutcomeUnknownError
+from diarist.runtime.operations import Change, Operation
+from diarist.runtime.repository import Done, Point
+from diarist.runtime.results import Receipt
+from diarist.runtime.state import State
+from diarist.runtime.views import Run, ViewState, positions, runs_of
+
+if TYPE_CHECKING:
+    from diarist.runtime.draft import Draft
+    from diarist.runtime.reader import LogReader
+
+
+def open_key(key: str) -> str:
+    """Under which a turn that has not ended normally notes what it stored: no caller's key looks like it."""
+    return f"\0open\0{key}"
+
+
+class Started(NamedTuple):
+    """The state a turn starts on, and what its key is known for: done, or stored in part by an earlier try."""
+
+    state: State
+    done: Done | None
+    partly: Done | None
+
+
+class Start(Operation[Started]):
+    """Read the state, and look the turn's key up."""
+
+    __slots__ = ("_known", "turn_key")
+    changes = False
+
+    def __init__(self, future: asyncio.Future[Started], turn_key: str | None, **common: Any) -> None:
+        super().__init__(future, **common)
+        self.turn_key = turn_key
+        self._known: dict[str, Done] | None = None if turn_key is not None else {}
+
+    @property
+    def lookup(self) -> Callable[[State, LogReader], Awaitable[None]] | None:
+        return self._read if self._known is None else None
+
+    def reset(self) -> None:
+        super().reset()
+        if self.turn_key is not None:
+            self._known = None
+
+    async def _read(self, _state: State, reader: LogReader) -> None:
+        assert self.turn_key is not None
+        self._known = await reader.done([self.turn_key, open_key(self.turn_key)])
+
+    def run(self, draft: Draft) -> Started:
+        self.check_owner(self.owner, draft.state)
+        known = {**(self._known or {}), **draft.keys}
+        done = partly = None
+        if self.turn_key is not None:
+            done, partly = known.get(self.turn_key), known.get(open_key(self.turn_key))
+            for found in (done, partly):
+                if found is not None and found.digest.partition("|")[0] != self.digest:
+                    raise IdempotencyError(
+                        "the idempotency key was used for something else", idempotency_key=self.turn_key
+                    )
+        if done is None and partly is None and self.expected_version is not None:
+            self.check_version(draft.state)
+        return Started(draft.state.copy(), done, partly)
+
+
+@dataclass(slots=True)
+class Ground:
+    """What a turn rests on: where the conversation stood when the turn last saw it, and what it stored since.
+
+    `runs`: log positions of the turn's own stored messages; `since`: the version of the first of them.
+    """
+
+    point: Point | None
+    life: str | None
+    version: int
+    start: int
+    runs: tuple[Run, ...] = ()
+    since: int | None = None
+    ahead: tuple[object, int] | None = None
+    """The draft in which an entry of the turn stands, and the version after it: not durable yet."""
+
+    def check(self, draft: Draft) -> bool:
+        """Whether others wrote meanwhile; `ConflictError` if the turn's place is gone."""
+        state = draft.state
+        if self._is_gone(state):
+            raise self._conflict("deleted", state)
+        if state.rewound > self.start:
+            raise self._conflict("rewound", state)
+        if self.since is not None and state.cleared > self.since:
+            raise self._conflict("cleared", state)
+        seen = self.ahead[1] if self.ahead is not None and self.ahead[0] is draft else self.version
+        return state.version != seen
+
+    def _is_gone(self, state: State) -> bool:
+        if self.life is not None:
+            return state.life != self.life
+        return not state.exists and state.point is not None and state.point != self.point
+
+    def _conflict(self, what: str, state: State) -> ConflictError:
+        return ConflictError(f"the conversation was {what} during the turn", actual_version=state.version)
+
+    def stored(self, receipt: Receipt, life: str | None) -> None:
+        """An entry of the turn is durable."""
+        self.version = receipt.version
+        self.life = life or self.life
+        if receipt.count:
+            self.since = self.since or receipt.version
+            self.runs = (*self.runs, (receipt.first, receipt.first + receipt.count))
+
+
+class TurnEntry(Change):
+    """Append a turn's messages behind whatever came meanwhile. Goes on when its caller gives up.
+
+    `drop`: positions that leave the view (a partial answer that is replaced, or all of a discarded turn).
+    `partly`: the open key under which an unfinished turn notes what it stored.
+    """
+
+    __slots__ = ("drop", "ground", "life", "lines", "overtaken", "partly", "raises")
+    persistent = True
+
+    def __init__(
+        self,
+        future: asyncio.Future[Receipt],
+        ground: Ground,
+        lines: Sequence[bytes],
+        *,
+        drop: Sequence[Run] = (),
+        partly: str | None = None,
+        raises: bool = False,
+        **common: Any,
+    ) -> None:
+        super().__init__(future, size=sum(map(len, lines)), **common)
+        self.ground = ground
+        self.lines = lines
+        self.drop = drop
+        self.partly = partly
+        self.raises = raises
+        self.overtaken = False
+        self.life: str | None = None
+
+    def apply(self, draft: Draft) -> Receipt:
+        state = draft.state
+        self.overtaken = self.ground.check(draft)
+        if self.overtaken and self.raises:
+            raise ConflictError("others wrote during the turn", actual_version=state.version)
+        base = without(state.view, self.drop)
+        receipt = self._append(draft, base)
+        if self.partly is not None:
+            runs = (*self.ground.runs, (receipt.first, receipt.first + receipt.count))
+            noted = f"{self.digest or ''}|{','.join(f'{low}-{high}' for low, high in runs)}"
+            draft.keys[self.partly] = Done(receipt.version, receipt.first, receipt.count, noted)
+        self.life = state.life
+        self.ground.ahead = (draft, receipt.version)
+        return receipt
+
+    def _append(self, draft: Draft, base: ViewState) -> Receipt:
+        changed = base is not draft.state.view
+        if self.lines:
+            receipt = draft.add(self, self.lines, base if changed else None)
+            if receipt is not None:
+                return receipt
+        if changed or self.key is not None:
+            return draft.append(self, "update", (), base)
+        return self.nothing(draft)
+
+    def answer(self, value: Receipt) -> None:
+        self.ground.stored(value, self.life)
+        super().answer(value)
+
+    def timed_out(self) -> DiaristError:
+        return OutcomeUnknownError(
+            "the deadline passed before the turn was stored; the runtime goes on trying",
+            idempotency_key=self.retry_key,
+        )
+
+
+def noted_runs(done: Done) -> list[Run]:
+    """The positions that an open key notes."""
+    _, _, text = done.digest.partition("|")
+    pairs = [item.split("-") for item in text.split(",") if item]
+    return [(int(low), int(high)) for low, high in pairs if low != high]
+
+
+def without(view: ViewState, drop: Sequence[Run]) -> ViewState:
+    """The view without the messages at some positions; the same object if it shows none of them."""
+    gone = {position for low, high in drop for position in range(low, high)}
+    places = positions(view) if gone else []
+    if not gone.intersection(places):
+        return view
+    kept = [place for place, position in enumerate(places) if position not in gone]
+    return ViewState(tuple(view.messages[place] for place in kept), runs_of(places[place] for place in kept))
