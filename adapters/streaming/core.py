@@ -139,7 +139,7 @@ class StreamAggregate(ABC):
 def merge(total: Extras, update: Mapping[str, Any]) -> None:
     """Put the values that are not null over the old ones, key by key, also in nested details."""
     for key, value in update.items():
-        if value is None:
+        if value is None or type(key) is not str:
             continue
         old, new = total.get(key), plain(value)
         if isinstance(old, FrozenDict) and isinstance(new, FrozenDict):

@@ -145,7 +145,7 @@ def _reason(value: object) -> str | None:
 def _note_filled(extras: Extras, source: Fields, known: frozenset[str]) -> None:
     """Keep vendor data that is not empty: later chunks repeat the fields as empty lists and objects."""
     for key, value in source.items():
-        if key not in known and (kept := plain(value)) not in _EMPTY:
+        if key not in known and type(key) is str and (kept := plain(value)) not in _EMPTY:
             extras[key] = kept
 
 

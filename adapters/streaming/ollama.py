@@ -71,7 +71,7 @@ class OllamaAggregate(StreamAggregate):
             self._done = True
             self._choice.finish_reason = word(chunk.get("done_reason")) or self._choice.finish_reason
         for key, value in chunk.items():
-            if key.endswith("_count"):
+            if type(key) is str and key.endswith("_count"):
                 self._count({key: value})
             elif key == "logprobs":
                 collect(self._extras, key, listed(value))
