@@ -197,7 +197,9 @@ class _Copier:
         if found is None:
             return None
         if found is not value:  # an object: a field that was never sent has None and no place in the JSON
-            sent = getattr(value, "__pydantic_fields_set__", ())
+            more: Fields | None = getattr(value, "__pydantic_extra__", None)
+            told: set[str] = getattr(value, "__pydantic_fields_set__", None) or set()
+            sent = told | (more or {}).keys()
             found = {key: item for key, item in found.items() if item is not None or key in sent}
         return FrozenDict({_key(key): self.copy(item) for key, item in found.items()})
 

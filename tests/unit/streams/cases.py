@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from diarist.adapters.streaming import aggregator
 from diarist.runtime.aggregates import Aggregate
@@ -24,6 +24,14 @@ def load(name: str) -> list[Case]:
 
 ALL = [case for name in FORMATS for case in load(name)]
 WITH_BYTES = [case for case in ALL if "raw" in case]
+
+
+def is_object(value: object) -> TypeGuard[dict[str, Any]]:
+    return isinstance(value, dict)
+
+
+def is_array(value: object) -> TypeGuard[list[Any]]:
+    return isinstance(value, list)
 
 
 def name_of(case: Case) -> str:
@@ -70,9 +78,8 @@ def contains(whole: Mapping[str, Any], part: Mapping[str, Any]) -> bool:
 
 def fits(wanted: Any, got: Any) -> bool:
     """Exactly equal, but `extras` may have more keys."""
-    if isinstance(wanted, Mapping) and isinstance(got, Mapping):
-        expected: Mapping[str, Any] = wanted
-        found: Mapping[str, Any] = got
+    if is_object(wanted) and is_object(got):
+        expected, found = wanted, got
         if found.keys() - {"extras"} != expected.keys() - {"extras"}:
             return False
         extras = expected.get("extras", {})
@@ -98,7 +105,7 @@ def differences(expect: Mapping[str, Any], message: AssistantMessage) -> dict[st
         "usage": message.usage,
         "error": message.error,
     }
-    found = {key: value for key, value in plain.items() if key in expect and expect[key] != value}
+    found: dict[str, Any] = {key: value for key, value in plain.items() if key in expect and expect[key] != value}
     if not contains(message.extras, expect.get("extras", {})):
         found["extras"] = message.extras
     if not all_fit(expect["tool_calls"], calls := [shown_call(call) for call in message.tool_calls]):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from diarist.adapters.streaming import aggregator, chunks
 from diarist.runtime.values import check
-from tests.unit.streams.cases import ALL, FORMATS, aggregated, assert_reads_back, differences
+from tests.unit.streams.cases import ALL, FORMATS, aggregated, assert_reads_back, differences, is_array, is_object
 
 scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.binary(max_size=8)
 garbage = st.recursive(
@@ -21,9 +21,9 @@ garbage = st.recursive(
 
 
 def words_of(value: Any) -> set[str]:
-    if isinstance(value, dict):
+    if is_object(value):
         return set(value) | {word for item in value.values() for word in words_of(item)}
-    if isinstance(value, list):
+    if is_array(value):
         return {word for item in value for word in words_of(item)}
     return {value} if isinstance(value, str) and value.isascii() and "." not in value[:1] else set()
 
@@ -58,9 +58,11 @@ def cycle() -> dict[str, Any]:
     return ring
 
 
-NONSENSE = [None, 0, True, 1.5, float("nan"), b"\xff", [], [{}], (), {}, object(), Hostile(), HostileDict(a=1)]
-NONSENSE += [Exception("x"), int, len, NotImplemented, ..., {1: 2}, {None: None}, {"choices": 5}, {"type": []}]
-NONSENSE += [{"type": {}}, {"choices": [None, 5, {"delta": 7}]}, "data", {"event": {"a": b"b"}}]
+NONSENSE: list[Any] = [
+    *(None, 0, True, 1.5, float("nan"), b"\xff", "data", [], [{}], (), {}, object(), Hostile(), HostileDict(a=1)),
+    *(Exception("x"), int, len, NotImplemented, ..., {1: 2}, {None: None}, {"choices": 5}, {"type": []}),
+    *({"type": {}}, {"choices": [None, 5, {"delta": 7}]}, {"event": {"a": b"b"}}),
+]
 
 
 @pytest.mark.parametrize("format", [*FORMATS, "auto"])
@@ -68,7 +70,7 @@ NONSENSE += [{"type": {}}, {"choices": [None, 5, {"delta": 7}]}, "data", {"event
 def test_nonsense_between_chunks(case: Any, format: str) -> None:
     """In its own format the message is as without it; in any other nothing raises either."""
     aggregate = aggregator(format)
-    mixed = [item for chunk in case["chunks"] for item in (chunk, *NONSENSE)]
+    mixed: list[Any] = [item for chunk in case["chunks"] for item in (chunk, *NONSENSE)]
     for chunk in mixed:
         aggregate.add(chunk)
     message = aggregate.message(cancelled=case["ends"] == "cancelled")

@@ -16,6 +16,8 @@ from tests.unit.streams.cases import (
     assert_reads_back,
     differences,
     encoding_of,
+    is_array,
+    is_object,
     name_of,
     reads_of,
 )
@@ -67,11 +69,11 @@ def test_chunks_are_left_as_they_are(case: Case) -> None:
 
 
 def _wreck(value: object) -> None:
-    if isinstance(value, dict):
+    if is_object(value):
         for item in [*value.values()]:
             _wreck(item)
         value.clear()
-    elif isinstance(value, list):
+    elif is_array(value):
         for item in value:
             _wreck(item)
         value.clear()

@@ -10,7 +10,7 @@ import pytest
 from diarist.adapters.streaming import vercel_ui
 from diarist.runtime.messages import AssistantMessage
 from diarist.runtime.parts import OpaquePart, Part, ReasoningPart, TextPart, ToolCall, ToolCallPart
-from tests.unit.streams.cases import Case, load
+from tests.unit.streams.cases import Case, is_object, load
 
 
 def part_of(data: dict[str, Any]) -> Part:
@@ -54,7 +54,7 @@ def test_the_vectors(case: Case) -> None:
     got = list(vercel_ui.parts(message_of(given), given["message_id"]))
     assert len(got) == len(case["expect_parts"])
     for wanted, part in zip(case["expect_parts"], got, strict=True):
-        if isinstance(wanted, dict) and isinstance(part, dict):
+        if is_object(wanted) and is_object(part):
             for key, value in wanted.items():
                 assert (text_of(part.get(key)) if value == "*" else part.get(key)) == value
             assert part.keys() == wanted.keys()
