@@ -177,6 +177,7 @@ def test_hosted_items_cut_short() -> None:
             None,
             {"code": "c", "message": "m", "param": None},
         ),
+        ([{"type": "error"}, event("failed", response={"error": {"code": "x"}})], "error", "failed", {"code": "x"}),
         ([{"type": "error", "error": "m"}], "error", None, {"message": "m"}),
         ([{"error": {"a": 1}}], "error", None, {"a": 1}),
         ([event("in_progress", response={"status": "in_progress", "error": None})], "truncated", None, None),
