@@ -17,7 +17,7 @@ from diarist.runtime.parts import (
     freeze_layout,
     freeze_parts,
 )
-from diarist.runtime.values import freeze, freeze_mapping
+from diarist.runtime.values import freeze, freeze_mapping, is_list
 
 Content = str | None | Sequence[Part | str | Mapping[str, Any]]
 Status = Literal["complete", "truncated", "error", "cancelled"]
@@ -26,6 +26,14 @@ Status = Literal["complete", "truncated", "error", "cancelled"]
 _CALL_KEYS = (b'"tool_calls"', b'"function_call"')
 
 _set = object.__setattr__
+
+
+def _checked_content(content: Any) -> str | tuple[Part, ...] | None:
+    if content is None or isinstance(content, str):
+        return content
+    if not is_list(content):
+        raise InvalidMessageError(f"content: {type(content).__name__} is no text and no list of parts")
+    return freeze_parts(content, "content")
 
 
 class _Unset:
@@ -77,13 +85,7 @@ class Message(_Raw):
     extras: Mapping[str, Any]
 
     def _init(self, content: Content, common: Mapping[str, Any]) -> None:
-        if isinstance(content, (Sequence, tuple)) and not isinstance(content, str):
-            if isinstance(content, (bytes, bytearray)):
-                raise InvalidMessageError("content: bytes are no text")
-            content = freeze_parts(content, "content")
-        elif content is not None and not isinstance(content, str):
-            raise InvalidMessageError(f"content: {type(content).__name__} is no text and no list of parts")
-        _set(self, "content", content)
+        _set(self, "content", _checked_content(content))
         _set(self, "name", common["name"])
         _set(self, "metadata", freeze_mapping(common["metadata"]))
         _set(self, "id", common["id"])

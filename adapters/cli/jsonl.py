@@ -20,6 +20,7 @@ from diarist.runtime.intake import Intake
 from diarist.runtime.limits import Limits
 from diarist.runtime.messages import Message
 from diarist.runtime.results import ConversationInfo
+from diarist.runtime.values import is_dict, is_list
 
 KEYS: Final = frozenset({"id", "messages", "namespace"})
 
@@ -84,10 +85,10 @@ def _object_of(line: bytes) -> dict[str, Any]:
         raise BadLine("nested too deeply") from error
     except ValueError as error:
         raise BadLine(f"no JSON: {error}") from error
-    if not isinstance(data, dict):
+    if not is_dict(data):
         raise BadLine('no JSON object: {"messages": […], "id": …} is wanted')
-    known: dict[str, Any] = data
-    return known
+    found: dict[str, Any] = data
+    return found
 
 
 def _refuse(constant: str) -> NoReturn:
@@ -96,11 +97,10 @@ def _refuse(constant: str) -> NoReturn:
 
 def _messages_of(data: dict[str, Any]) -> list[Message]:
     listed: Any = data.get("messages")
-    if not isinstance(listed, list):
+    if not is_list(listed):
         raise BadLine("messages: missing" if listed is None else "messages: no list")
-    items: list[Any] = listed
     messages: list[Message] = []
-    for place, item in enumerate(items):
+    for place, item in enumerate(listed):
         try:
             message = Message.from_dict(item)
             _intake.lines([message])
