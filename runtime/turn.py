@@ -27,7 +27,7 @@ from diarist.runtime.intake import Given, digest_of
 from diarist.runtime.interruptible import Interruption
 from diarist.runtime.log import lazy_message
 from diarist.runtime.matching import for_model, systems_first
-from diarist.runtime.messages import AssistantMessage, Message, SystemMessage
+from diarist.runtime.messages import AssistantMessage, Message
 from diarist.runtime.options import Keep, TurnSettings
 from diarist.runtime.plugins import AGGREGATES, find
 from diarist.runtime.reader import LogReader
@@ -35,7 +35,7 @@ from diarist.runtime.recorder import Recorder, Upstreams
 from diarist.runtime.repository import Done
 from diarist.runtime.results import Receipt
 from diarist.runtime.turn_entries import Discard, Ground, Start, TurnEntry, noted_runs, open_key, without
-from diarist.runtime.turn_policy import without_open_calls
+from diarist.runtime.turn_policy import windowed, without_open_calls
 from diarist.runtime.turns import TurnQueue, acquire
 from diarist.runtime.views import EMPTY_VIEW, RecordIndex, Run, ViewState, positions
 
@@ -66,7 +66,8 @@ class Turn:
         self.interruption = Interruption()
         self.task: asyncio.Task[Any] | None = None
         self.replayed = False
-        """The key is done: `answer` is the stored one, and the model need not be called."""
+        """The key is done: `answer` is the stored one, and the model need not be called. At the turn's end also if
+        another process was faster with the key."""
         self.resumed = False
         """An earlier turn with the key did not end: its rounds are in `messages`."""
         self.overtaken = False
@@ -87,6 +88,7 @@ class Turn:
         self._answer: AssistantMessage | None = None
         self._receipt: Receipt | None = None
         self._last: TurnEntry | None = None
+        self._watched: TurnEntry | None = None
         self._over = False
 
     # Start
@@ -186,23 +188,12 @@ class Turn:
     def messages(self) -> tuple[Message, ...]:
         """The view and the turn's own messages, for the model: system messages first, no unmatched tool messages."""
         self._check_started()
-        shown = self._windowed()
+        shown = windowed(self._engine.window, self._view.messages, self._own)
         return systems_first(shown) if self._show_unmatched else for_model(shown)
 
     @property
     def _show_unmatched(self) -> bool:
         return getattr(self._engine.window, "show_unmatched", False)
-
-    def _windowed(self) -> tuple[Message, ...]:
-        """What the window would show, as long as it shows the turn's latest message.
-
-        A system message doesn't count: the window may know an equal one.
-        """
-        shown = tuple(self._engine.window(self._view.messages, self._own))
-        said = [message for message in self._own if not isinstance(message, SystemMessage)]
-        if said and not any(message is said[-1] for message in shown):
-            return (*self._view.messages, *self._own)
-        return shown
 
     def to_openai(self) -> list[dict[str, Any]]:
         """`messages` for OpenAI's Chat Completions."""
@@ -406,6 +397,8 @@ class Turn:
         self._delivered(entry)
         self.overtaken = self.overtaken or entry.overtaken
         self._receipt = receipt
+        if receipt.replayed and not self.replayed:
+            await self._replay(Done(receipt.version, receipt.first, receipt.count, ""), None)
         return receipt
 
     def _delivered(self, entry: TurnEntry) -> None:
@@ -442,8 +435,10 @@ class Turn:
 
     def _watch(self) -> None:
         """The failure of a commit that nobody waits for is seen in log and stats."""
-        if self._last is not None:
-            self._last.future.add_done_callback(self._seen)
+        entry = self._last
+        if entry is not None and entry is not self._watched:
+            self._watched = entry
+            entry.future.add_done_callback(self._seen)
 
     def _seen(self, future: asyncio.Future[Receipt]) -> None:
         if not future.cancelled() and (error := future.exception()) is not None:

@@ -1,4 +1,4 @@
-"""What an unfinished turn may leave: no call without its result. Pure."""
+"""What a turn shows its model, and what an unfinished one may leave. Pure."""
 
 from __future__ import annotations
 
@@ -7,8 +7,21 @@ from collections.abc import Collection, Sequence
 from diarist.runtime.intake import Intake
 from diarist.runtime.log import lazy_message
 from diarist.runtime.matching import rounds
-from diarist.runtime.messages import AssistantMessage, Message
+from diarist.runtime.messages import AssistantMessage, Message, SystemMessage
 from diarist.runtime.recorder import says_something
+from diarist.runtime.windows import Window
+
+
+def windowed(window: Window, view: Sequence[Message], own: Sequence[Message]) -> tuple[Message, ...]:
+    """What the window would show, as long as it shows the turn's latest message.
+
+    A system message doesn't count: the window may know an equal one.
+    """
+    shown = tuple(window(view, own))
+    said = [message for message in own if not isinstance(message, SystemMessage)]
+    if said and not any(message is said[-1] for message in shown):
+        return (*view, *own)
+    return shown
 
 
 def without_open_calls(
