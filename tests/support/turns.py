@@ -9,9 +9,9 @@ from contextlib import asynccontextmanager
 from random import Random
 from typing import Any, cast
 
-from diarist import AssistantMessage, ChatMemory, Limits, Message, MessageWindow
+from diarist import AssistantMessage, ChatMemory, Limits, Message, MessageWindow, UserMessage
 from diarist.backends.memory import MemoryRepository
-from diarist.runtime.clock import Environment
+from diarist.runtime.clock import Environment, TimerHandle
 from diarist.runtime.conversation import Conversation
 from diarist.runtime.errors import BackendError
 from diarist.runtime.messages import Status
@@ -74,7 +74,7 @@ class Stream:
 
     def __init__(self, *script: Any) -> None:
         self._script = list(script)
-        self.closed = 0
+        self.closed: int = 0
         self.pending = asyncio.Event()
         """Set while the stream waits for something in its script."""
 
@@ -157,7 +157,7 @@ class ManualClock:
     def monotonic(self) -> float:
         return self.now
 
-    def call_later(self, delay: float, callback: Callable[[], None]) -> Timer:
+    def call_later(self, delay: float, callback: Callable[[], None]) -> TimerHandle:
         timer = Timer()
         self._count += 1
         heapq.heappush(self._timers, (self.now + delay, self._count, callback, timer))
@@ -223,3 +223,29 @@ async def stored(chat: Conversation) -> list[str]:
 async def whole_log(chat: Conversation) -> list[str]:
     """All that was ever stored, as short texts."""
     return lines([item.message for item in await chat.history(limit=1000)])
+
+
+class Talk:
+    """A turn in a task of its own, which answers when it is told to."""
+
+    def __init__(self, chat: Conversation, text: str, order: list[str] | None = None, **options: Any) -> None:
+        self.inside = asyncio.Event()
+        self.go = asyncio.Event()
+        self.stream = Stream("answer to ", self.go.wait, text)
+        self.order = order if order is not None else []
+        self.task = asyncio.create_task(self._run(chat, text, options))
+
+    async def _run(self, chat: Conversation, text: str, options: dict[str, Any]) -> None:
+        async with chat.turn(UserMessage(text), **options) as turn:
+            self.order.append(text)
+            self.inside.set()
+            async for _ in turn.record(self.stream, format="text"):
+                pass
+
+    async def finish(self) -> None:
+        self.go.set()
+        await self.task
+
+
+def pair(text: str) -> list[str]:
+    return [f"u:{text}", f"a:answer to {text}"]
