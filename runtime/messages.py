@@ -14,6 +14,7 @@ from diarist.runtime.parts import (
     TextPart,
     ToolCall,
     ToolCallPart,
+    freeze_layout,
     freeze_parts,
 )
 from diarist.runtime.values import freeze, freeze_mapping
@@ -86,7 +87,10 @@ class Message(_Raw):
         _set(self, "name", common["name"])
         _set(self, "metadata", freeze_mapping(common["metadata"]))
         _set(self, "id", common["id"])
-        _set(self, "created_at", common["created_at"])
+        created_at = common["created_at"]
+        if created_at is not None and (not isinstance(created_at, datetime) or created_at.utcoffset() is None):
+            raise InvalidMessageError("created_at: no datetime with a time zone")
+        _set(self, "created_at", created_at)
         _set(self, "extras", freeze_mapping(common["extras"]))
 
     @property
@@ -241,7 +245,7 @@ class AssistantMessage(Message):
         _set(self, "response_id", response_id)
         _set(self, "status", status)
         _set(self, "error", freeze(error))
-        _set(self, "layout", tuple(layout))
+        _set(self, "layout", freeze_layout(layout, "layout"))
 
     @property
     def parts(self) -> tuple[Part, ...]:
