@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from diarist.runtime.intake import line_of_message
@@ -11,7 +11,7 @@ from diarist.runtime.messages import Message, SystemMessage
 from diarist.runtime.repository import Commit, Done, Head, StoredRecord
 from diarist.runtime.results import Receipt
 from diarist.runtime.state import State
-from diarist.runtime.views import MAX_RANGES, Range, RecordIndex, Run, ViewState, appended, runs_of, selected
+from diarist.runtime.views import MAX_RANGES, Range, RecordIndex, Run, ViewState, appended, runs_of, selected, suffix
 from diarist.runtime.windows import Window
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class Draft:
         "index",
         "keys",
         "lines",
-        "new_life",
+        "new_id",
         "sequence",
         "size",
         "slot",
@@ -42,12 +42,12 @@ class Draft:
         "window",
     )
 
-    def __init__(self, slot: Slot, state: State, index: RecordIndex, new_life: str, window: Window) -> None:
+    def __init__(self, slot: Slot, state: State, index: RecordIndex, new_id: Callable[[], str], window: Window) -> None:
         self.slot = slot
         self.base = state
         self.state = state.copy()
         self.index = index
-        self.new_life = new_life
+        self.new_id = new_id
         self.window = window
         self.sequence = 0
         self.entries: list[tuple[Entry, Sequence[Run]]] = []
@@ -67,7 +67,7 @@ class Draft:
         """Add an entry: `lines` go into the log, and `view` is what the conversation shows after it."""
         state = self.state
         if state.life is None and kind != "delete":
-            state.life = self.new_life
+            state.life = self.new_id()
             state.owner = operation.owner
             state.born = state.version + 1
         first, count = state.position, len(lines)
@@ -99,8 +99,11 @@ class Draft:
         new = [lazy_message(line) for line in lines]
         chosen = self.window(view.messages, new)
         full = appended(view, new, self.position)
-        if len(chosen) == len(full.messages) and tuple(chosen) == full.messages:
-            return self.append(operation, "add", lines, full)
+        cut = len(full.messages) - len(chosen)
+        simple = cut == 0 or (cut > 0 and SystemMessage not in map(type, new))
+        if simple and tuple(chosen) == full.messages[cut:]:
+            # The usual case: the oldest messages left the view, or none did.
+            return self.append(operation, "add", lines, suffix(full, cut) if cut else full)
         repeated = _repeated(chosen, new)
         if repeated:
             lines = [line for place, line in enumerate(lines) if place not in repeated]
@@ -151,7 +154,7 @@ class Draft:
         if base.life is None:
             state.created = now
         state.updated = now
-        life = state.life or (base.life or self.new_life)
+        life = state.life or (base.life or self.new_id())
         head = Head(
             life=life,
             version=state.version,

@@ -190,8 +190,20 @@ class Add(Change):
 
     __slots__ = ("lines",)
 
-    def __init__(self, future: asyncio.Future[Receipt], lines: Sequence[bytes], **common: Any) -> None:
-        super().__init__(future, size=sum(map(len, lines)), **common)
+    def __init__(
+        self,
+        future: asyncio.Future[Receipt],
+        lines: Sequence[bytes],
+        *,
+        key: str | None = None,
+        expected_version: int | None = None,
+        owner: str | None = None,
+        digest: str | None = None,
+    ) -> None:
+        size = sum(map(len, lines))
+        super().__init__(
+            future, key=key, expected_version=expected_version, owner=owner, digest=digest, size=size
+        )
         self.lines = lines
 
     def apply(self, draft: Draft) -> Receipt:

@@ -52,6 +52,9 @@ def _joined(runs: tuple[Run, ...], run: Run) -> tuple[Run, ...]:
 
 def suffix(view: ViewState, start: int) -> ViewState:
     """The view without its first `start` messages."""
+    if view.runs and start < view.runs[0][1] - view.runs[0][0]:
+        (low, high), *rest = view.runs
+        return ViewState(view.messages[start:], ((low + start, high), *rest))
     return ViewState(view.messages[start:], _slice_runs(view.runs, start, len(view.messages)))
 
 
