@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Literal
 
 from diarist.runtime.codec import WIDE, decode, encode
@@ -59,7 +60,7 @@ class Record:
 
 def flat(ranges: Iterable[Range]) -> list[int]:
     """Ranges as one list of numbers, four each."""
-    return [number for part in ranges for number in part]
+    return list(chain.from_iterable(ranges))
 
 
 def unflat(numbers: Sequence[int]) -> list[Range]:

@@ -10,8 +10,7 @@ from typing import Any, NamedTuple, Self
 from diarist.runtime.messages import Message
 
 
-@dataclass(frozen=True, slots=True)
-class Receipt:
+class Receipt(NamedTuple):
     """What a change returns.
 
     `version`: of the conversation after it. `first`: log position of its first message, `count`: how many

@@ -66,8 +66,7 @@ class MessageWindow:
 
     def __call__(self, view: Sequence[Message], new: Sequence[Message]) -> tuple[Message, ...]:
         kept, added = tuple(view), tuple(new)
-        instructions = [message for message in added if isinstance(message, SystemMessage)]
-        if instructions:
+        if instructions := _systems(added):
             kept, added = self._instructed(kept, added, instructions)
         messages = kept + added
         surplus = len(messages) - self.max_messages
