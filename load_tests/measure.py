@@ -130,7 +130,9 @@ class Report:
         columns = ["", f"us per {unit}", "us of CPU", "ratio to ours", "ratio of CPU"]
         self.table(title, columns, rows)
 
-    def target(self, name: str, values: Sequence[float], *, least: float | None = None, most: float | None = None) -> None:
+    def target(
+        self, name: str, values: Sequence[float], *, least: float | None = None, most: float | None = None
+    ) -> None:
         """Compare a median with what it is meant to be."""
         numbers = spread(values)
         median = numbers["median"]

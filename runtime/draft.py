@@ -12,7 +12,7 @@ from diarist.runtime.repository import Commit, Done, Head, StoredRecord
 from diarist.runtime.results import Receipt
 from diarist.runtime.state import State
 from diarist.runtime.views import MAX_RANGES, Range, RecordIndex, Run, ViewState, appended, runs_of, selected, suffix
-from diarist.runtime.windows import Window
+from diarist.runtime.windows import MessageWindow, Window
 
 if TYPE_CHECKING:
     from diarist.runtime.operations import Operation
@@ -42,7 +42,9 @@ class Draft:
         "window",
     )
 
-    def __init__(self, slot: Slot, state: State, index: RecordIndex, new_id: Callable[[], str], window: Window) -> None:
+    def __init__(
+        self, slot: Slot, state: State, index: RecordIndex, new_id: Callable[[], str], window: Window
+    ) -> None:
         self.slot = slot
         self.base = state
         self.state = state.copy()
@@ -97,13 +99,13 @@ class Draft:
         """An entry of new messages behind the view (or `base`), cut by the window. None: nothing is new."""
         view = self.state.view if base is None else base
         new = [lazy_message(line) for line in lines]
-        chosen = self.window(view.messages, new)
         full = appended(view, new, self.position)
-        cut = len(full.messages) - len(chosen)
-        simple = cut == 0 or (cut > 0 and SystemMessage not in map(type, new))
-        if simple and tuple(chosen) == full.messages[cut:]:
-            # The usual case: the oldest messages left the view, or none did.
+        cut = self.window.cut(full.messages, new) if isinstance(self.window, MessageWindow) else None
+        if cut is not None:
             return self.append(operation, "add", lines, suffix(full, cut) if cut else full)
+        chosen = tuple(self.window(tuple(view.messages), new))
+        if len(chosen) == len(full.messages) and chosen == tuple(full.messages):
+            return self.append(operation, "add", lines, full)
         repeated = _repeated(chosen, new)
         if repeated:
             lines = [line for place, line in enumerate(lines) if place not in repeated]

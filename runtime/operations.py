@@ -201,9 +201,7 @@ class Add(Change):
         digest: str | None = None,
     ) -> None:
         size = sum(map(len, lines))
-        super().__init__(
-            future, key=key, expected_version=expected_version, owner=owner, digest=digest, size=size
-        )
+        super().__init__(future, key=key, expected_version=expected_version, owner=owner, digest=digest, size=size)
         self.lines = lines
 
     def apply(self, draft: Draft) -> Receipt:

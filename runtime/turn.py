@@ -176,7 +176,7 @@ class Turn:
 
     def _windowed(self) -> tuple[Message, ...]:
         """What the window would show, as long as it shows the turn's latest message."""
-        shown = tuple(self._engine.window(self._view.messages, self._own))
+        shown = tuple(self._engine.window(tuple(self._view.messages), self._own))
         if self._own and not any(message is self._own[-1] for message in shown):
             return (*self._view.messages, *self._own)
         return shown

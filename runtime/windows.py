@@ -75,6 +75,19 @@ class MessageWindow:
         start = self._start(messages, surplus)
         return (*_systems(messages[:start]), *messages[start:])
 
+    def cut(self, messages: Sequence[Message], new: Sequence[Message]) -> int | None:
+        """The quick answer: how many of the first `messages` leave, if that is all that happens.
+
+        `messages` end with `new`. None if system messages play a role: then the window has to be called.
+        """
+        if _systems(new):
+            return None
+        surplus = len(messages) - self.max_messages
+        if surplus <= 0:
+            return 0
+        start = self._start(messages, surplus)
+        return None if _systems(messages[:start]) else start
+
     def _instructed(
         self, view: tuple[Message, ...], new: tuple[Message, ...], instructions: Sequence[SystemMessage]
     ) -> tuple[tuple[Message, ...], tuple[Message, ...]]:
@@ -117,8 +130,8 @@ class MessageWindow:
 
 def _after(messages: Sequence[Message], count: int) -> int:
     """The place behind the first `count` messages, system messages not counted; the end if there are fewer."""
-    for place, message in enumerate(messages):
-        if not isinstance(message, SystemMessage):
+    for place in range(len(messages)):
+        if not isinstance(messages[place], SystemMessage):
             if count == 0:
                 return place
             count -= 1
