@@ -144,7 +144,7 @@ class Report:
     def write(self, path: Path | None) -> None:
         """The JSON file, if one was asked for."""
         if path is not None:
-            data = {"question": self.question, "machine": machine(), "settings": self.settings}
+            data: dict[str, Any] = {"question": self.question, "machine": machine(), "settings": self.settings}
             data |= {"tables": self.tables, "targets": self.targets}
             path.write_text(json.dumps(data, indent=2) + "\n", "utf-8")
 

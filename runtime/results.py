@@ -10,7 +10,8 @@ from typing import Any, NamedTuple, Self
 from diarist.runtime.messages import Message
 
 
-class Receipt(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Receipt:
     """What a change returns.
 
     `version`: of the conversation after it. `first`: log position of its first message, `count`: how many
