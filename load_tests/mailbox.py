@@ -1,7 +1,7 @@
 """100 adds in flight on one conversation: the actor's mailbox against a lock per key.
 
-All write to the same kind of in-memory store. The rivals do what the actor does per add (check, stamp, encode, cut the
-window, encode record and head, compare-and-set), one add at a time under the conversation's lock: once with the
+All write to the same kind of in-memory store. The rivals do what the actor does per add (check, stamp, encode, cut
+the window, encode record and head, compare-and-set), one add at a time under the conversation's lock: once with the
 view read from the store each time (get, append, save), once with the view kept in memory. The last row is the floor:
 a lock around a list append, which validates, encodes and stores nothing.
 """

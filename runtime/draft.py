@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import is_
 from typing import TYPE_CHECKING, Any
 
 from diarist.runtime.intake import line_of_message
@@ -104,7 +105,7 @@ class Draft:
         if cut is not None:
             return self.append(operation, "add", lines, suffix(full, cut) if cut else full)
         chosen = tuple(self.window(tuple(view.messages), new))
-        if len(chosen) == len(full.messages) and chosen == tuple(full.messages):
+        if len(chosen) == len(full.messages) and all(map(is_, chosen, full.messages)):
             return self.append(operation, "add", lines, full)
         repeated = _repeated(chosen, new)
         if repeated:

@@ -14,6 +14,7 @@ from diarist.runtime.parts import (
     TextPart,
     ToolCall,
     ToolCallPart,
+    freeze_layout,
     freeze_parts,
 )
 from diarist.runtime.values import EMPTY, freeze, freeze_mapping
@@ -104,6 +105,8 @@ class Message(_Raw):
         _set(self, "name", name)
         _set(self, "metadata", freeze_mapping(metadata) if metadata else EMPTY)
         _set(self, "id", id)
+        if created_at is not None and (not isinstance(created_at, datetime) or created_at.utcoffset() is None):
+            raise InvalidMessageError("created_at: no datetime with a time zone")
         _set(self, "created_at", created_at)
         _set(self, "extras", freeze_mapping(extras) if extras else EMPTY)
 
@@ -247,7 +250,7 @@ class AssistantMessage(Message):
         _set(self, "response_id", response_id)
         _set(self, "status", status)
         _set(self, "error", None if error is None else freeze(error))
-        _set(self, "layout", tuple(layout))
+        _set(self, "layout", freeze_layout(layout, "layout") if layout else ())
 
     @property
     def parts(self) -> tuple[Part, ...]:

@@ -90,14 +90,22 @@ def freeze_mapping(value: Mapping[str, Any] | None) -> FrozenDict:
     return frozen
 
 
-def thaw(value: Any) -> Any:
-    """A plain, changeable copy of nested dicts and lists."""
-    if isinstance(value, dict):
+def is_some_mapping(value: Any) -> bool:
+    """Whether it is a mapping with something in it."""
+    if not isinstance(value, Mapping):
+        return False
+    mapping: Mapping[Any, Any] = value
+    return len(mapping) > 0
+
+
+def thaw(value: Any, _depth: int = 0) -> Any:
+    """A plain, changeable copy of nested dicts and lists; beyond `MAX_DEPTH` (in a cycle) the original."""
+    if isinstance(value, dict) and _depth <= MAX_DEPTH:
         mapping: dict[Any, Any] = value
-        return {key: thaw(item) for key, item in mapping.items()}
-    if isinstance(value, list):
+        return {key: thaw(item, _depth + 1) for key, item in mapping.items()}
+    if isinstance(value, list) and _depth <= MAX_DEPTH:
         items: list[Any] = value
-        return [thaw(item) for item in items]
+        return [thaw(item, _depth + 1) for item in items]
     return value
 
 
