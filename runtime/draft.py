@@ -12,7 +12,18 @@ from diarist.runtime.messages import Message, SystemMessage
 from diarist.runtime.repository import Commit, Done, Head, StoredRecord
 from diarist.runtime.results import Receipt
 from diarist.runtime.state import State
-from diarist.runtime.views import MAX_RANGES, Range, RecordIndex, Run, ViewState, appended, runs_of, selected, suffix
+from diarist.runtime.views import (
+    MAX_RANGES,
+    Range,
+    RecordIndex,
+    Run,
+    ViewState,
+    advanced,
+    appended,
+    joined,
+    runs_of,
+    selected,
+)
 from diarist.runtime.windows import MessageWindow, Window
 
 if TYPE_CHECKING:
@@ -100,10 +111,12 @@ class Draft:
         """An entry of new messages behind the view (or `base`), cut by the window. None: nothing is new."""
         view = self.state.view if base is None else base
         new = [lazy_message(line) for line in lines]
-        full = appended(view, new, self.position)
-        cut = self.window.cut(full.messages, new) if isinstance(self.window, MessageWindow) else None
+        window, position = self.window, self.state.position
+        messages = joined(view.messages, new)
+        cut = window.cut(messages, new) if isinstance(window, MessageWindow) else None
         if cut is not None:
-            return self.append(operation, "add", lines, suffix(full, cut) if cut else full)
+            return self.append(operation, "add", lines, advanced(view, messages, position, cut))
+        full = appended(view, new, position)
         chosen = tuple(self.window(tuple(view.messages), new))
         if len(chosen) == len(full.messages) and all(map(is_, chosen, full.messages)):
             return self.append(operation, "add", lines, full)

@@ -113,7 +113,8 @@ class Operation(Generic[T]):
     def run(self, draft: Draft) -> T:
         """Check owner, key and expected version, in this order, then apply."""
         state = draft.state
-        self.check_owner(self.owner, state)
+        if self.owner is not None:
+            self.check_owner(self.owner, state)
         if self.key is not None:
             done = draft.keys.get(self.key) or self.found
             if done is not None:

@@ -18,6 +18,10 @@ Window = Callable[[Sequence[Message], Sequence[Message]], Sequence[Message]]
 and does no I/O: it may be applied again to another view when a commit finds a conflict."""
 
 
+NEAR = 16
+"""How many messages past its limit `MessageWindow.cut` looks for the next turn."""
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class MessageWindow:
     """The newest `max_messages` messages, system messages counted, cut at a turn.
@@ -78,15 +82,21 @@ class MessageWindow:
     def cut(self, messages: Sequence[Message], new: Sequence[Message]) -> int | None:
         """The quick answer: how many of the first `messages` leave, if that is all that happens.
 
-        `messages` end with `new`. None if system messages play a role: then the window has to be called.
+        `messages` end with `new`. None if system messages play a role, or the next turn is far: then the window has
+        to be called. A look at the first few messages takes a fifth of the time of a call.
         """
-        if _systems(new):
-            return None
+        for message in new:
+            if isinstance(message, SystemMessage):
+                return None
         surplus = len(messages) - self.max_messages
-        if surplus <= 0:
-            return 0
-        start = self._start(messages, surplus)
-        return None if _systems(messages[:start]) else start
+        if surplus <= 0 or not self.snap_to_turn:
+            return 0 if surplus <= 0 else None
+        for place, message in enumerate(messages[: surplus + NEAR]):
+            if isinstance(message, SystemMessage):
+                return None
+            if place >= surplus and isinstance(message, UserMessage):
+                return place
+        return None
 
     def _instructed(
         self, view: tuple[Message, ...], new: tuple[Message, ...], instructions: Sequence[SystemMessage]
