@@ -144,11 +144,12 @@ class Engine:
         if operation.status is Status.WAITING:
             operation.status = Status.DONE
             self.deadlines.discard(operation)
-            self.admission.withdrawn()
+            self.admission.withdrawn(slot)
         elif operation.status is Status.QUEUED:
             operation.status = Status.DONE
             self.deadlines.discard(operation)
             self.admission.release(operation, slot)
+            slot.tidy()
         self._notice()
 
     # What the parts share
