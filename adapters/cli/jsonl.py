@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, BinaryIO, Final, NoReturn
+from typing import Any, BinaryIO, Final, NoReturn, cast
 
 from diarist.runtime.clock import Environment
 from diarist.runtime.codec import WIDE, encode
@@ -86,8 +86,7 @@ def _object_of(line: bytes) -> dict[str, Any]:
         raise BadLine(f"no JSON: {error}") from error
     if not isinstance(data, dict):
         raise BadLine('no JSON object: {"messages": […], "id": …} is wanted')
-    known: dict[str, Any] = data
-    return known
+    return cast("dict[str, Any]", data)
 
 
 def _refuse(constant: str) -> NoReturn:
@@ -98,7 +97,7 @@ def _messages_of(data: dict[str, Any]) -> list[Message]:
     listed: Any = data.get("messages")
     if not isinstance(listed, list):
         raise BadLine("messages: missing" if listed is None else "messages: no list")
-    items: list[Any] = listed
+    items: Sequence[Any] = listed
     messages: list[Message] = []
     for place, item in enumerate(items):
         try:
