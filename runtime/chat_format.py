@@ -21,7 +21,7 @@ from diarist.runtime.messages import (
     ToolMessage,
     UserMessage,
 )
-from diarist.runtime.parts import Part, ToolCall, freeze_parts, layout_from_dict, layout_to_dict
+from diarist.runtime.parts import Part, ToolCall, freeze_layout, freeze_parts, layout_to_dict
 from diarist.runtime.values import EMPTY, freeze, freeze_mapping, is_some_mapping, thaw
 
 _ROLES: dict[str, type[Message]] = {
@@ -235,7 +235,7 @@ def _fill_assistant(message: Message, raw: Mapping[str, Any], own: Mapping[str, 
     _set(message, "usage", freeze(own.get("usage")))
     _set(message, "error", freeze(own.get("error")))
     layout = own.get("parts") or ()
-    _set(message, "layout", tuple(layout_from_dict(part, f"parts[{i}]") for i, part in enumerate(layout)))
+    _set(message, "layout", freeze_layout(layout, "parts"))
 
 
 def _calls_from(raw: Mapping[str, Any]) -> tuple[ToolCall, ...]:

@@ -14,6 +14,7 @@ from diarist.runtime.parts import (
     TextPart,
     ToolCall,
     ToolCallPart,
+    freeze_layout,
     freeze_parts,
 )
 from diarist.runtime.values import freeze, freeze_mapping
@@ -244,7 +245,7 @@ class AssistantMessage(Message):
         _set(self, "response_id", response_id)
         _set(self, "status", status)
         _set(self, "error", freeze(error))
-        _set(self, "layout", freeze_parts(layout, "layout"))
+        _set(self, "layout", freeze_layout(layout, "layout"))
 
     @property
     def parts(self) -> tuple[Part, ...]:

@@ -98,7 +98,6 @@ Part = TextPart | ImagePart | FilePart | ReasoningPart | ToolCallPart | OpaquePa
 
 _IMAGE_KEYS = frozenset({"url", "detail"})
 _FILE_KEYS = frozenset({"filename", "file_id", "file_data"})
-_SPAN_KEYS = frozenset({"type", "text", "extras"})
 
 
 def _owner(*names: str) -> Owns:
@@ -146,16 +145,9 @@ def part_from_dict(data: Any, path: str) -> Part:
 
 
 def layout_to_dict(part: Part) -> dict[str, Any]:
-    """One of `AssistantMessage.parts` in a form of its own, which reads back exactly.
-
-    The form of `content` is ambiguous there: vendor data may have keys like `type`, and a block that is kept
-    whole may look like a part of ours. So vendor data stands under `extras`, and such a block under `data`.
-    """
-    if isinstance(part, OpaquePart):
+    """One of `AssistantMessage.layout`: as in content, but a block kept whole stays whole, whatever it looks like."""
+    if isinstance(part, OpaquePart) and _is_ambiguous(part.data):
         return {"type": "opaque", "data": thaw(part.data)}
-    if isinstance(part, (TextPart, ReasoningPart)) and part.extras:
-        kind = "text" if isinstance(part, TextPart) else "reasoning"
-        return {"type": kind, "text": part.text, "extras": thaw(part.extras)}
     return part.to_dict()
 
 
@@ -163,16 +155,23 @@ def layout_from_dict(data: Any, path: str) -> Part:
     """The inverse of `layout_to_dict`."""
     if isinstance(data, Mapping):
         raw: Mapping[str, Any] = data
-        kind, text = raw.get("type"), raw.get("text")
-        if kind in ("text", "reasoning") and isinstance(text, str) and raw.keys() <= _SPAN_KEYS:
-            extras = raw.get("extras")
-            if extras is None or isinstance(extras, Mapping):
-                return (TextPart if kind == "text" else ReasoningPart)(text, extras=extras or EMPTY)
-        if kind == "tool_call" and type(raw.get("call")) is int and len(raw) == 2:
-            return ToolCallPart(raw["call"])
-        if kind == "opaque" and isinstance(raw.get("data"), Mapping) and len(raw) == 2:
-            return OpaquePart(raw["data"])
+        inside = raw.get("data")
+        if raw.get("type") == "opaque" and len(raw) == 2 and isinstance(inside, Mapping) and _is_ambiguous(inside):
+            return OpaquePart(inside)
     return part_from_dict(data, path)
+
+
+def _is_ambiguous(data: Mapping[str, Any]) -> bool:
+    """Whether a block of a vendor would be read as something else."""
+    return layout_from_dict(data, "") != OpaquePart(data)
+
+
+def freeze_layout(parts: Iterable[Any], path: str) -> tuple[Part, ...]:
+    """`freeze_parts` for `AssistantMessage.layout`."""
+    return tuple(
+        part if isinstance(part, Part) else layout_from_dict(part, f"{path}[{index}]")
+        for index, part in enumerate(parts)
+    )
 
 
 ToolKind = Literal["function", "custom", "function_call"]
@@ -229,10 +228,11 @@ class ToolCall(_WithExtras):
             raise InvalidMessageError(f"{path}.{kind}: missing, or no mapping")
         body: Mapping[str, Any] = inside
         inner = "arguments" if kind == "function" else "input"
-        rest = {
-            key: value for key, value in raw.items() if key not in ("id", kind) and (key, value) != ("type", kind)
-        }
-        extras = dict(take(rest, lambda key, value: _owns_in_call(kind, key, value)))
+        extras: dict[str, Any] = {key: value for key, value in raw.items() if key not in ("id", "type", kind)}
+        if raw.get("type", kind) != kind:
+            extras["type"] = raw["type"]
+        if "extras" in extras:
+            extras = dict(take(extras, lambda key, value: _owns_in_call(kind, key, value)))
         if more := _rest(body, "name", inner):
             extras[kind] = more
         call_id = raw.get("id")

@@ -84,7 +84,10 @@ class State:
 def view_ranges(state: bytes) -> list[Range]:
     """The records that a stored state shows: what a repository reads along with the head."""
     data = decode(state) if state else {}
-    return unflat(data.get("v", ()))
+    try:
+        return unflat(data.get("v", ()))
+    except (AttributeError, TypeError) as error:
+        raise BackendError("the view of a conversation is damaged", outcome="not_executed") from error
 
 
 def decode_head(head: Head) -> State:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
+from operator import is_
 from typing import NamedTuple
 
 from diarist.runtime.messages import Message
@@ -94,19 +95,24 @@ def selected(view: ViewState, chosen: Sequence[Message]) -> ViewState:
     messages = view.messages
     count = len(chosen)
     shown = tuple(chosen)
-    if count <= len(messages) and messages[len(messages) - count :] == shown:
+    if count <= len(messages) and _same(messages[len(messages) - count :], shown):
         return suffix(view, len(messages) - count)
     head = 0
     while head < count and head < len(messages) and chosen[head] is messages[head]:
         head += 1
     tail = len(messages) - (count - head)
-    if tail >= head and messages[tail:] == shown[head:]:
+    if tail >= head and _same(messages[tail:], shown[head:]):
         runs = _slice_runs(view.runs, 0, head)
         for run in _slice_runs(view.runs, tail, len(messages)):
             runs = _joined(runs, run)
         return ViewState(shown, runs)
     where = {id(message): place for message, place in zip(messages, positions(view), strict=True)}
     return ViewState(shown, runs_of(where[id(message)] for message in chosen))
+
+
+def _same(some: tuple[Message, ...], others: tuple[Message, ...]) -> bool:
+    """The very same objects. `==` would decode messages that were only read, and take equal ones for the same."""
+    return all(map(is_, some, others))
 
 
 class RecordIndex:

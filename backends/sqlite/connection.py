@@ -24,15 +24,24 @@ async def connect(path: str, busy_timeout: float) -> aiosqlite.Connection:
     threads are joined at exit, before anything could close them.
     """
     made: list[aiosqlite.Connection] = []
-    maker = threading.Thread(
-        target=lambda: made.append(
-            aiosqlite.connect(path, isolation_level=None, timeout=busy_timeout, cached_statements=256)
-        ),
-        daemon=True,
-    )
+    failed: list[Exception] = []
+
+    def connector() -> sqlite3.Connection:
+        # When this raises, aiosqlite lets its thread end unobserved, maybe after the event loop.
+        try:
+            return sqlite3.connect(path, isolation_level=None, timeout=busy_timeout, cached_statements=256)
+        except Exception as error:
+            failed.append(error)
+            return sqlite3.connect(":memory:")
+
+    maker = threading.Thread(target=lambda: made.append(aiosqlite.Connection(connector, 64)), daemon=True)
     maker.start()
     maker.join()
-    return await made[0]
+    connection = await made[0]
+    if failed:
+        await connection.close()
+        raise failed[0]
+    return connection
 
 
 async def run(connection: aiosqlite.Connection, sql: str, parameters: Iterable[Any] = ()) -> list[Row]:

@@ -20,15 +20,15 @@ WITH head AS MATERIALIZED (
     SELECT max(value) FILTER (WHERE key % 4 = 0) AS low, max(value) FILTER (WHERE key % 4 = 1) AS high
     FROM json_each((SELECT iif(length(state), CAST(state AS TEXT), '{}') FROM head), '$.v')
     GROUP BY key / 4
-), record AS (
+), shown AS (
     SELECT json_group_array(json_array(first, last, quote(at), length(payload))) AS facts,
            CAST(group_concat(payload, '') AS BLOB) AS payloads
-    FROM log WHERE log.id IN (
+    FROM record WHERE id IN (
         SELECT log.id FROM part CROSS JOIN log
         ON log.cid = (SELECT cid FROM head) AND log.first BETWEEN part.low AND part.high
     )
 )
-SELECT life, version, owner, created, updated, expires, deleted, state, facts, payloads FROM head, record;
+SELECT life, version, owner, created, updated, expires, deleted, state, facts, payloads FROM head, shown;
 
 -- name: versions
 WITH wanted (place, namespace, id) AS (VALUES {rows})
@@ -44,7 +44,7 @@ WHERE cid = (SELECT cid FROM conversation WHERE namespace = ? AND id = ?);
 -- name: read_forwards
 SELECT json_group_array(json_array(first, last, quote(at), length(payload))), CAST(group_concat(payload, '') AS BLOB)
 FROM (
-    SELECT first, last, at, payload FROM log
+    SELECT first, last, at, payload FROM record
     WHERE cid = (SELECT cid FROM conversation WHERE namespace = ? AND id = ?) AND first BETWEEN ? AND ?
     ORDER BY first LIMIT ?
 );
@@ -52,7 +52,7 @@ FROM (
 -- name: read_backwards
 SELECT json_group_array(json_array(first, last, quote(at), length(payload))), CAST(group_concat(payload, '') AS BLOB)
 FROM (
-    SELECT first, last, at, payload FROM log
+    SELECT first, last, at, payload FROM record
     WHERE cid = (SELECT cid FROM conversation WHERE namespace = ? AND id = ?) AND first BETWEEN ? AND ?
     ORDER BY first DESC LIMIT ?
 );
@@ -76,18 +76,21 @@ FROM (
 );
 
 -- name: erase
-UPDATE log SET payload = substr(payload, 1, instr(payload, x'0a') - 1)
+UPDATE log SET payload = CASE
+    WHEN length(payload) > instr(payload, x'0a') THEN CAST(
+        substr(payload, 1, instr(payload, x'0a')) || zeroblob(length(payload) - instr(payload, x'0a')) AS BLOB)
+    ELSE substr(payload, 1, instr(payload, x'0a') - 1)
+END
 WHERE id IN (
-    SELECT id FROM log
-    WHERE cid = (SELECT cid FROM conversation WHERE namespace = ? AND id = ?) AND first BETWEEN ? AND ?
-        AND instr(payload, x'0a') > 0
+    SELECT id FROM record
+    WHERE cid = (SELECT cid FROM conversation WHERE namespace = ? AND id = ?) AND first BETWEEN ? AND ? AND filled
     LIMIT ?
 );
 
 -- name: erasure_finished
 UPDATE conversation SET erase_to = NULL
 WHERE namespace = ? AND id = ? AND erase_to IS NOT NULL AND NOT EXISTS (
-    SELECT 1 FROM log WHERE log.cid = conversation.cid AND first <= erase_to AND instr(payload, x'0a') > 0
+    SELECT 1 FROM record WHERE record.cid = conversation.cid AND first <= erase_to AND filled
 );
 
 -- name: unfinished
@@ -104,3 +107,6 @@ DELETE FROM log WHERE id IN (
 
 -- name: remove
 DELETE FROM conversation WHERE cid = ? AND deleted AND expires <= ?;
+
+-- name: file_size
+SELECT page_count * page_size FROM pragma_page_count, pragma_page_size;

@@ -30,6 +30,18 @@ CREATE TABLE log (
     UNIQUE (cid, first)
 );
 
+-- The log as it is read. Erasing puts NULs in the place of the text and keeps the row's size, so that no row ever
+-- moves: where SQLite moves rows between pages it leaves copies of them behind, in spite of secure_delete.
+CREATE VIEW record (id, cid, first, last, at, filled, payload) AS
+SELECT id, cid, first, last, at,
+    instr(payload, x'0a') > 0 AND substr(payload, instr(payload, x'0a') + 1, 1) <> x'00',
+    CASE
+        WHEN instr(payload, x'0a') > 0 AND substr(payload, instr(payload, x'0a') + 1, 1) = x'00'
+        THEN substr(payload, 1, instr(payload, x'0a') - 1)
+        ELSE payload
+    END
+FROM log;
+
 -- Callers' idempotency keys. Generated operation ids are not here: indexing random ids halves the throughput.
 CREATE TABLE done (
     cid      INTEGER NOT NULL,

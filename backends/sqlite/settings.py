@@ -26,6 +26,8 @@ class SQLiteSettings:
     write. `wal_autocheckpoint`: pages. `wal_reserve`: bytes that the write-ahead log is grown to when the store is
     opened, because a sync of overwritten blocks takes half the time of a sync that makes a file longer; 0: none.
     `cache`: bytes of page cache, per connection. `max_record_bytes`: bytes of one record's payload.
+    `vacuum_bytes`: up to this size of the file, the sweep after an erasure runs VACUUM (it takes about a second per
+    100 MB and holds up commits); 0: never.
     """
 
     synchronous: Synchronous = "full"
@@ -34,13 +36,14 @@ class SQLiteSettings:
     wal_reserve: int = 16 << 20
     cache: int = 16 << 20
     max_record_bytes: int = 64 << 20
+    vacuum_bytes: int = 64 << 20
 
     def __post_init__(self) -> None:
         if self.synchronous not in get_args(Synchronous):
             raise _refused(f"synchronous={self.synchronous!r}: one of {', '.join(get_args(Synchronous))}")
         if not 0 <= self.busy_timeout <= 86_400:
             raise _refused(f"busy_timeout={self.busy_timeout!r}: 0 to 86400 seconds")
-        for name in ("wal_autocheckpoint", "wal_reserve", "cache"):
+        for name in ("wal_autocheckpoint", "wal_reserve", "cache", "vacuum_bytes"):
             if not 0 <= getattr(self, name) <= 1 << 31:
                 raise _refused(f"{name}={getattr(self, name)!r}: 0 to {1 << 31}")
         if not 1 <= self.max_record_bytes <= _LARGEST_RECORD:

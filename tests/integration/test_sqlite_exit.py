@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import threading
 from pathlib import Path
 
@@ -37,13 +36,12 @@ async def test_closing_leaves_no_thread(tmp_path: Path) -> None:
 
 async def test_unclosed_warns(tmp_path: Path) -> None:
     repository = SQLiteRepository(tmp_path / "a.db")
+    repository.__del__()  # nothing is open: no warning is due, and a warning would be an error
+    await repository.prepare()
     with pytest.warns(ResourceWarning, match="was not closed"):
-        repository.__del__()  # nothing is open: no warning is due, and pytest.warns would fail
-        await repository.prepare()
         repository.__del__()
     await repository.close()
-    del repository
-    gc.collect()
+    repository.__del__()
 
 
 async def test_use_after_close(tmp_path: Path) -> None:

@@ -43,23 +43,33 @@ scalars = (
     | st.floats(allow_nan=False, allow_infinity=False)
     | texts
 )
-json_values = st.recursive(
+json_values: st.SearchStrategy[Any] = st.recursive(
     scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3), max_leaves=6
 )
 
-# Names of fields of ours, so that extras clash with them, and a few of others.
-_FIELD_NAMES = st.sampled_from(
-    ["role", "content", "name", "id", "created_at", "metadata", "extras", "tool_calls", "function_call", "tool_call_id", "reasoning", "refusal", "finish_reason", "usage", "model", "response_id", "status", "error", "parts", "type", "text", "image_url", "file", "call", "function", "custom", "arguments", "input", "foo"]
-)
-_CLASHING_VALUES = st.sampled_from(
+# Names of fields of ours, so that extras clash with them.
+_OF_MESSAGES = st.sampled_from(["role", "content", "name", "id", "created_at", "metadata", "extras", "tool_call_id"])
+_OF_ANSWERS = st.sampled_from(["tool_calls", "function_call", "reasoning", "refusal", "status", "usage", "parts"])
+_OF_PARTS = st.sampled_from(["type", "text", "image_url", "file", "call", "function", "custom", "arguments", "input"])
+_FIELD_NAMES = _OF_MESSAGES | _OF_ANSWERS | _OF_PARTS
+_CLASHING_VALUES: st.SearchStrategy[Any] = st.sampled_from(
     ["", "text", "complete", "developer", "user", "function", "2025-01-01T00:00:00+00:00", {}, {"a": 1}, [], [{}], 0]
 )
-extras = st.recursive(
-    st.dictionaries(_FIELD_NAMES | texts, _CLASHING_VALUES | json_values, max_size=4),
-    lambda inner: st.builds(lambda outer, hidden: {**outer, "extras": hidden}, inner, inner),
-    max_leaves=3,
+
+
+def _merged(more: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
+    return {**more, **own}
+
+
+def _hiding(outer: dict[str, Any], hidden: dict[str, Any]) -> dict[str, Any]:
+    return {**outer, "extras": hidden}
+
+
+_flat_extras: st.SearchStrategy[dict[str, Any]] = st.dictionaries(
+    _FIELD_NAMES | texts, _CLASHING_VALUES | json_values, max_size=4
 )
-metadata = st.dictionaries(texts, json_values, max_size=3)
+extras = st.recursive(_flat_extras, lambda inner: st.builds(_hiding, inner, inner), max_leaves=3)
+metadata: st.SearchStrategy[dict[str, Any]] = st.dictionaries(texts, json_values, max_size=3)
 times = st.datetimes(timezones=st.sampled_from([UTC, timezone(timedelta(hours=5, minutes=30))]))
 
 _optional_text = st.none() | texts
@@ -77,7 +87,7 @@ calls = st.one_of(
 )
 
 _content = st.none() | texts | st.lists(parts, max_size=3)
-_common = {
+_common: dict[str, st.SearchStrategy[Any]] = {
     "name": _optional_text,
     "metadata": metadata,
     "id": _optional_text,
@@ -108,7 +118,7 @@ messages: st.SearchStrategy[Message] = st.one_of(
 
 
 def _with(required: dict[str, st.SearchStrategy[Any]]) -> st.SearchStrategy[dict[str, Any]]:
-    return st.builds(lambda more, own: {**more, **own}, extras, st.fixed_dictionaries(required))
+    return st.builds(_merged, extras, st.fixed_dictionaries(required))
 
 
 def _call_dict(kind: str, inner: str) -> st.SearchStrategy[dict[str, Any]]:

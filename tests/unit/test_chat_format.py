@@ -119,25 +119,25 @@ def test_arguments_given_as_an_object_become_text() -> None:
     assert message.tool_calls[0].id is None
 
 
-@pytest.mark.parametrize(
-    ("data", "path"),
-    [
-        ([], "list is no message"),
-        ({}, "role: None"),
-        ({"role": ["user"]}, "role: "),
-        ({"role": "robot", "content": ""}, "role: 'robot'"),
-        ({"role": "user", "content": 5}, "content: int"),
-        ({"role": "user", "content": {"text": "a"}}, "content: "),
-        ({"role": "user", "content": ["a", 5]}, r"content\[1\]: int"),
-        ({"role": "tool", "content": "", "tool_call_id": 5}, "tool_call_id: int"),
-        ({"role": "assistant", "tool_calls": {"a": 1}}, "tool_calls: dict"),
-        ({"role": "assistant", "tool_calls": [5]}, r"tool_calls\[0\]: int"),
-        ({"role": "assistant", "tool_calls": [{"id": "a"}]}, r"tool_calls\[0\].function: missing"),
-        ({"role": "assistant", "tool_calls": [{"id": 5, "function": {"name": "f"}}]}, r"tool_calls\[0\].id: int"),
-        ({"role": "assistant", "tool_calls": [{"function": {}}]}, r"tool_calls\[0\].function.name: missing"),
-        ({"role": "assistant", "function_call": "f"}, "function_call: str"),
-    ],
-)
+WRONG: list[tuple[Any, str]] = [
+    ([], "list is no message"),
+    ({}, "role: None"),
+    ({"role": ["user"]}, "role: "),
+    ({"role": "robot", "content": ""}, "role: 'robot'"),
+    ({"role": "user", "content": 5}, "content: int"),
+    ({"role": "user", "content": {"text": "a"}}, "content: "),
+    ({"role": "user", "content": ["a", 5]}, r"content\[1\]: int"),
+    ({"role": "tool", "content": "", "tool_call_id": 5}, "tool_call_id: int"),
+    ({"role": "assistant", "tool_calls": {"a": 1}}, "tool_calls: dict"),
+    ({"role": "assistant", "tool_calls": [5]}, r"tool_calls\[0\]: int"),
+    ({"role": "assistant", "tool_calls": [{"id": "a"}]}, r"tool_calls\[0\].function: missing"),
+    ({"role": "assistant", "tool_calls": [{"id": 5, "function": {"name": "f"}}]}, r"tool_calls\[0\].id: int"),
+    ({"role": "assistant", "tool_calls": [{"function": {}}]}, r"tool_calls\[0\].function.name: missing"),
+    ({"role": "assistant", "function_call": "f"}, "function_call: str"),
+]
+
+
+@pytest.mark.parametrize(("data", "path"), WRONG)
 def test_a_wrong_shape_is_refused_with_its_path(data: Any, path: str) -> None:
     with pytest.raises(InvalidMessageError, match=path):
         Message.from_dict(data)
@@ -146,8 +146,13 @@ def test_a_wrong_shape_is_refused_with_its_path(data: Any, path: str) -> None:
 def test_opaque_parts_of_a_known_kind_are_what_they_stand_for() -> None:
     message = UserMessage([OpaquePart({"type": "text", "text": "a"}), {"type": "file", "file": {}}, "b"])
     assert message.content == (TextPart("a"), FilePart(), TextPart("b"))
-    answer = AssistantMessage("a", layout=[OpaquePart({"type": "text", "text": "a"}), ImagePart("u")])
-    assert answer.layout == (TextPart("a"), ImagePart("u"))
+
+
+def test_a_layout_keeps_a_block_whole_that_looks_like_a_part_of_ours() -> None:
+    lookalike, wrapped = OpaquePart({"type": "text", "text": "a"}), OpaquePart({"type": "opaque", "data": {"a": 1}})
+    twice = OpaquePart({"type": "opaque", "data": dict(lookalike.data)})
+    answer = AssistantMessage("a", layout=[lookalike, wrapped, twice, ImagePart("u")])
+    assert answer.layout == (lookalike, wrapped, twice, ImagePart("u"))
     assert Message.from_dict(answer.to_dict()) == answer
 
 

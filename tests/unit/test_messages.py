@@ -76,13 +76,9 @@ def test_equality_sees_everything_and_same_content_only_what_was_said() -> None:
         assert other != plain
         assert other.same_content(plain)
         assert stored(other).same_content(plain)
-    for other in (
-        UserMessage("b"),
-        UserMessage("a", name="n"),
-        UserMessage(["a", ImagePart("u")]),
-        SystemMessage("a"),
-    ):
-        assert not other.same_content(plain)
+    others: list[Message] = [UserMessage("b"), UserMessage("a", name="n"), UserMessage(["a", ImagePart("u")])]
+    for item in [*others, SystemMessage("a")]:
+        assert not item.same_content(plain)
     asked = AssistantMessage("", [ToolCall("1", "look")])
     assert not asked.same_content(AssistantMessage("", [ToolCall("2", "look")]))
     assert asked.same_content(AssistantMessage("", [ToolCall("1", "look")], usage={"n": 1}, status="complete"))
