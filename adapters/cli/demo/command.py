@@ -30,8 +30,8 @@ from diarist.adapters.models import ScriptedModel
 from diarist.runtime.results import Stats
 
 # Shares of the time. What is left is for turns that have begun, and for reading back.
-DIARIST_SHARE = 0.45
-PLAIN_SHARE = 0.2
+DIARIST_SHARE = 0.42
+PLAIN_SHARE = 0.18
 TOKEN_SECONDS = 0.02
 
 
