@@ -74,7 +74,7 @@ def demo(
         else:
             show.print_result(kept=store)
         if stop:
-            complain("interrupted: running turns were finished, and all of them are accounted for")
+            complain("interrupted: the turns that had begun were finished, and nothing is left over")
         return show.code or stop.code
 
     run(command, debug=debug, graceful=True)
@@ -155,7 +155,9 @@ class Demo:
         if meter.failed:
             write(f"{meter.failed:,} turns failed, and their clients were told so; the last one: {meter.failure}")
         scope = f"{verdict.chats:,} chats" if self._whole else f"the first {verdict.chats:,} chats that were read"
-        if verdict.clean:
+        if not verdict.chats:
+            write("Nothing was read back, so nothing is proved.")
+        elif verdict.clean:
             write(
                 f"PROOF  In {scope}, all {verdict.acknowledged:,} messages that clients were told of were read back "
                 "from the store: each once, in order."
