@@ -126,7 +126,8 @@ class Capabilities:
     """What a store can do, as data. The conformance suite tests each in both directions.
 
     `max_record_bytes`: of a payload, in bytes. `max_batch`: commits in one call. `batches`: calls of `commit` in
-    flight at once. `durable`: what was committed survives the process.
+    flight at once. `durable`: what was committed survives the process, and every repository on the same store sees
+    it; without, each repository has a store of its own.
     """
 
     name: str
@@ -165,7 +166,8 @@ class Repository(Protocol):
 
     @classmethod
     def open(cls, url: str) -> Self:
-        """A repository for a URL, which owns its connections. Nothing is connected yet."""
+        """A repository for a URL, which owns its connections. Nothing is connected yet. A URL that is not for this
+        kind of store, or that it can't read, is a `BackendError`, not executed."""
         ...
 
     async def prepare(self) -> None:
@@ -173,7 +175,8 @@ class Repository(Protocol):
         ...
 
     async def close(self) -> None:
-        """Let go of what this repository opened; not of a client that was lent to it. Can be repeated."""
+        """Finish the commits that run, then let go of what this repository opened; not of a client that was lent to
+        it. Can be repeated. Afterwards all calls but `close` fail as not executed (a store in memory may go on)."""
         ...
 
     async def load(self, key: Key) -> Snapshot | None:
@@ -182,7 +185,10 @@ class Repository(Protocol):
 
     async def commit(self, commits: Sequence[Commit], settle: Settle) -> None:
         """Append records of different conversations. Each is atomic on its own: its record, its head and its
-        keys, or nothing. What was not settled on return, or when this raises, counts as unknown."""
+        keys, or nothing. What was not settled on return, or when this raises, counts as unknown.
+
+        A payload over `max_record_bytes` is `Rejected`. A key that is done already takes the new `Done`. When the
+        caller is cancelled, `settle` is not called any more, but what began is still executed."""
         ...
 
     async def versions(self, keys: Collection[Key]) -> Mapping[Key, Point]:
@@ -212,7 +218,8 @@ class Repository(Protocol):
 
     async def sweep(self, now: float, *, limit: int = 100) -> int:
         """Remove up to `limit` tombstones that expired before `now` (s), with all that belongs to them, and finish
-        erasures that a crash cut short. Returns how many conversations it touched; 0: nothing left to do."""
+        erasures that a crash cut short: all text up to a tombstone goes, also where the conversation was made anew
+        over it meanwhile. Returns how many conversations it touched; 0: nothing left to do."""
         ...
 
 

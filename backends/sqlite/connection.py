@@ -11,7 +11,7 @@ from typing import Any
 import aiosqlite
 
 from diarist.backends.sqlite.errors import UNFIT, backend_error, breaks_connection, unfit
-from diarist.runtime.errors import BackendError, ClosedError
+from diarist.runtime.errors import BackendError, ClosedError, DiaristError
 
 Row = tuple[Any, ...]
 Opener = Callable[[], Awaitable[aiosqlite.Connection]]
@@ -128,5 +128,5 @@ async def _leave(opening: asyncio.Task[aiosqlite.Connection]) -> None:
     try:
         connection = await opening
         await connection.close()
-    except (sqlite3.Error, OSError, ValueError, BackendError):
+    except (sqlite3.Error, OSError, ValueError, DiaristError):
         return

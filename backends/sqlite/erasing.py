@@ -101,6 +101,7 @@ class Eraser:
             upto = self._erased
             if await self._checkpoint():
                 self._flushed = upto
+                self._writer.batches = 0
             else:
                 _log.info("erased text may still be in the write-ahead log, readers are in the way; will try again")
 

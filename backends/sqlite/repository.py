@@ -43,7 +43,7 @@ class SQLiteRepository:
         self._settings = settings or SQLiteSettings()
         self._writing = Channel(self._path, self._open_writing)
         self._reading = Channel(self._path, self._open_reading)
-        self._writer = Writer(self._writing, self._settings.max_record_bytes)
+        self._writer = Writer(self._writing, self._settings)
         self._eraser = Eraser(self._writing, self._writer, self._settings)
         self._reader = Reader(self._reading)
         self._running: set[asyncio.Task[Any]] = set()

@@ -23,8 +23,8 @@ class SQLiteSettings:
 
     `synchronous`: "full" survives a power cut; "normal" may then lose the last commits (never the order); see
     https://sqlite.org/pragma.html#pragma_synchronous. `busy_timeout`: seconds to wait for another process's
-    write. `wal_autocheckpoint`: pages. `wal_reserve`: bytes that the write-ahead log is grown to when the store is
-    opened, because a sync of overwritten blocks takes half the time of a sync that makes a file longer; 0: none.
+    write. `wal_autocheckpoint`: pages. `wal_reserve`: bytes that the write-ahead log is grown to when commits go
+    on, because a sync of overwritten blocks takes half the time of a sync that makes a file longer; 0: none.
     `cache`: bytes of page cache, per connection. `max_record_bytes`: bytes of one record's payload.
     `vacuum_bytes`: up to this size of the file, the sweep after an erasure runs VACUUM (it takes about a second per
     100 MB and holds up commits); 0: never.

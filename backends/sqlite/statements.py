@@ -36,7 +36,10 @@ SESSION: Final = _text("session.sql")
 STEP_COLUMNS: Final = 21
 
 MAX_ROWS: Final = 1024
-"""Rows in one statement: at most 32,766 parameters are allowed (SQLITE_MAX_VARIABLE_NUMBER)."""
+"""Rows in one statement, if it can be divided."""
+
+MOST_ROWS: Final = 32_766 // STEP_COLUMNS // 16 * 16
+"""Rows in one statement at most: SQLite takes 32,766 parameters (SQLITE_MAX_VARIABLE_NUMBER)."""
 
 
 def slots(count: int) -> int:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import sqlite3
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from diarist.backends.sqlite.connection import Channel
-from diarist.backends.sqlite.statements import MAX_ROWS, QUERIES, STEP_COLUMNS, filled, slots, with_rows
+from diarist.backends.sqlite.opening import reserve
+from diarist.backends.sqlite.settings import SQLiteSettings
+from diarist.backends.sqlite.statements import MAX_ROWS, MOST_ROWS, QUERIES, STEP_COLUMNS, filled, slots, with_rows
 from diarist.runtime.codec import decode
 from diarist.runtime.errors import BackendError, DiaristError, InvalidMessageError
 from diarist.runtime.repository import (
@@ -26,6 +30,10 @@ from diarist.runtime.repository import (
 _STATEMENT_BYTES: Final = 64 << 20
 """Payload in one statement; what is more goes into the next one."""
 
+_log = logging.getLogger("diarist.backends.sqlite")
+
+_RESERVE_AFTER: Final = 32
+"""Batches after which the write-ahead log is grown ahead: not worth it for a process that writes only a little."""
 
 _NONE: Final = (None,) * 6
 
@@ -36,26 +44,41 @@ Item = tuple[int, Commit]
 class Writer:
     """Commits through the writing channel, one statement at a time."""
 
-    def __init__(self, channel: Channel, max_record_bytes: int) -> None:
+    def __init__(self, channel: Channel, settings: SQLiteSettings) -> None:
         self._channel = channel
-        self._max = max_record_bytes
+        self._settings = settings
         self._place = 0
         self.lock = asyncio.Lock()
+        self.batches = 0
+        """Since the write-ahead log was empty: at the start, and after an erasure."""
 
     async def commit(self, commits: Sequence[Commit], settle: Settle) -> None:
         """`Repository.commit`, by one caller at a time (`lock`)."""
         fit: list[Item] = []
         for index, commit in enumerate(commits):
-            if len(commit.record.payload) > self._max:
-                settle(index, Rejected(self._too_large(commit)))
+            if refusal := self._refusal(commit):
+                settle(index, Rejected(refusal))
             else:
                 fit.append((index, commit))
         for items in _portions(fit):
             await self._append(items, settle)
+        self.batches += 1
+        if self.batches == _RESERVE_AFTER:
+            await self._reserve()
 
-    def _too_large(self, commit: Commit) -> DiaristError:
-        size = len(commit.record.payload)
-        return InvalidMessageError(f"the record has {size} bytes; this store takes {self._max} in one record")
+    def _refusal(self, commit: Commit) -> DiaristError | None:
+        size, most = len(commit.record.payload), self._settings.max_record_bytes
+        if size > most:
+            return InvalidMessageError(f"the record has {size} bytes; this store takes {most} in one record")
+        if len(commit.keys) >= MOST_ROWS:
+            return InvalidMessageError(f"the record has {len(commit.keys)} keys; this store takes {MOST_ROWS - 1}")
+        return None
+
+    async def _reserve(self) -> None:
+        try:
+            await reserve(await self._channel.connection(), self._channel.path, self._settings)
+        except (DiaristError, sqlite3.Error) as error:
+            _log.info("the write-ahead log could not be grown ahead: %s", error, extra={"path": self._channel.path})
 
     async def _append(self, items: Sequence[Item], settle: Settle) -> None:
         start, self._place = self._place, self._place + len(items)

@@ -67,7 +67,7 @@ async def texts(memory: ChatMemory) -> Counter[str]:
 
 @pytest.mark.timeout(240)
 async def test_every_cancelled_caller_is_told_the_truth(tmp_path: Path) -> None:
-    """No lost acknowledgement; `not_executed` is not there; an unknown one, retried after a restart, is there once."""
+    """Acknowledged is there; `not_executed` is not; an unknown one, retried after a restart, is there once."""
     url, window = f"sqlite:///{tmp_path}/chat.db", MessageWindow(1_000_000)
     async with ChatMemory.open(url, window=window) as memory:
         client = Client(memory, random.Random(4))

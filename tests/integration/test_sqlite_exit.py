@@ -18,7 +18,7 @@ from tests.processes import finish, start
 async def test_interpreter_ends(tmp_path: Path, ending: str) -> None:
     path = tmp_path / "left.db"
     process = start("tests.integration.sqlite_leaver", path, ending, options=("-W", "always::ResourceWarning"))
-    _, err = finish(process, timeout=20.0)
+    _, err = finish(process)
     assert f"the store {path} was not closed" in err
     async with SQLiteRepository(path) as repository:
         assert await repository.load(Chat("a").key), "what was acknowledged is gone"

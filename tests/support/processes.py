@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import sys
 from collections import Counter
@@ -46,7 +47,7 @@ def judge(stored: Sequence[str], told: Sequence[Sequence[str]]) -> dict[str, int
     moved = sum(
         place[one] > place[other]
         for writer in told
-        for one, other in zip(writer, writer[1:], strict=False)
+        for one, other in itertools.pairwise(writer)
         if one in place and other in place
     )
     return {
