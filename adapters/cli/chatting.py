@@ -6,7 +6,7 @@ import asyncio
 import secrets
 import signal
 import sys
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from types import FrameType
 from typing import Annotated
 
@@ -47,6 +47,9 @@ def chat(
 
 
 def _converse(runner: asyncio.Runner, id: str, store: str, namespace: str, window: int, debug: bool) -> int:
+    if sys.stdin.isatty():
+        with suppress(ImportError):
+            import readline  # noqa: F401  # lines can be edited and recalled as soon as it is there
     stack = AsyncExitStack()
     before = signal.signal(signal.SIGTERM, _terminated)
     try:

@@ -105,7 +105,7 @@ def _database(path: Path, integrity: bool) -> Iterator[Finding]:
                 good = problems == ["ok"]
                 yield Finding("integrity", "ok" if good else "fail", "whole" if good else "; ".join(problems))
     except (sqlite3.Error, OSError) as error:
-        yield Finding("file", "fail", f"{path}: {error}")
+        yield Finding("database", "fail", f"{path}: {error}")
 
 
 def _durability(settings: SQLiteSettings) -> Finding:
@@ -170,5 +170,4 @@ def _scratch(store: str) -> NewStore | None:
 
 @asynccontextmanager
 async def _scratch_memory() -> AsyncGenerator[Connect, None]:
-    repository = MemoryRepository()
-    yield lambda: repository
+    yield MemoryRepository

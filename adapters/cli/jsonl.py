@@ -93,11 +93,10 @@ def _refuse(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is no JSON number")
 
 
-def _messages_of(listed: Any) -> list[Message]:
+def _messages_of(listed: object) -> list[Message]:
     if not isinstance(listed, list):
         raise BadLine("messages: missing" if listed is None else "messages: no list")
-    items: list[Any] = listed
-    return [_message_of(item, place) for place, item in enumerate(items)]
+    return [_message_of(item, place) for place, item in enumerate(cast("list[object]", listed))]
 
 
 def _message_of(item: Any, place: int) -> Message:

@@ -16,7 +16,9 @@ def test_a_usual_id_is_shown_as_it_is(id: str) -> None:
     assert show_id(id) == id
 
 
-@pytest.mark.parametrize("id", [" a", "a ", "a  b", "a\tb", "a\x00", "'a'", '"a"', "e\u0301", "a\u200b", "a\u202eb", "\xa0a", "\x1b[2J"])
+@pytest.mark.parametrize(
+    "id", [" a", "a ", "a  b", "a\tb", "a\x00", "'a'", '"a"', "e\u0301", "a\u200b", "a\u202eb", "\xa0a", "\x1b[2J"]
+)
 def test_an_unusual_id_is_shown_in_quotes(id: str) -> None:
     shown = show_id(id)
     assert shown[0] in "'\""

@@ -31,7 +31,10 @@ def line(**data: object) -> bytes:
         (b'{"messages": [{"role": "bot", "content": "x"}]}', "messages[0]: role: 'bot' is none of"),
         (b'{"messages": [{"role": "user", "content": "x"}, 5]}', "messages[1]: int is no message"),
         (b'{"messages": [{"role": "user", "content": "x", "n": NaN}]}', "NaN is no JSON number"),
-        (b'{"messages": [{"role": "user", "content": "x", "n": 1e999}]}', "messages[0]: extras.n: inf is no JSON number"),
+        (
+            b'{"messages": [{"role": "user", "content": "x", "n": 1e999}]}',
+            "messages[0]: extras.n: inf is no",
+        ),
         (b'{"messages": [], "id": 7}', "id: int is no string"),
         (b'{"messages": [], "id": " "}', "id: blank"),
         (b'{"messages": [], "id": "\\ud800"}', "id: a lone surrogate"),

@@ -21,7 +21,9 @@ def verdict_on(notes: list[Noted], stored: list[Message]) -> Verdict:
 
 
 def texts(*names: str) -> list[Message]:
-    return [UserMessage(name) if name.startswith("q") else AssistantMessage(name, status="complete") for name in names]
+    return [
+        UserMessage(name) if name.startswith("q") else AssistantMessage(name, status="complete") for name in names
+    ]
 
 
 def test_all_there_in_order() -> None:
