@@ -7,6 +7,7 @@ import secrets
 import signal
 import sys
 from contextlib import AsyncExitStack, suppress
+from importlib import import_module
 from types import FrameType
 from typing import Annotated
 
@@ -49,7 +50,7 @@ def chat(
 def _converse(runner: asyncio.Runner, id: str, store: str, namespace: str, window: int, debug: bool) -> int:
     if sys.stdin.isatty():
         with suppress(ImportError):
-            import readline  # noqa: F401  # lines can be edited and recalled as soon as it is there
+            import_module("readline")  # from then on, lines can be edited and recalled
     stack = AsyncExitStack()
     before = signal.signal(signal.SIGTERM, _terminated)
     try:

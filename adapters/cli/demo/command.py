@@ -165,8 +165,8 @@ class Demo:
         else:
             write(f"BROKEN  In {scope}: see the table.")
         for name, _, lost in self._results[1:]:
-            if lost.lost:
-                write(f"       {name} told its clients of {lost.acknowledged:,}, and lost {lost.lost:,}.")
+            write(f"       {name} told its clients of {lost.acknowledged:,}, and lost {lost.lost:,}.")
+            write(f"       It lets the {AT_ONCE} clients of a chat race; Diarist runs a chat's turns one by one.")
         where = f"kept in {kept}, namespace {self._namespace}" if kept else "gone; --store URL keeps it"
         write(f"The data is {where}.")
 
