@@ -36,7 +36,7 @@ class AnthropicAggregate(StreamAggregate):
         if kind == "content_block_delta":
             return self._delta(chunk.get("index"), fields(chunk.get("delta")))
         if kind == "content_block_start":
-            return self._start(self._blocks, chunk.get("index"), fields(chunk.get("content_block")))
+            return self._start(self._blocks, chunk.get("index"), chunk.get("content_block"))
         if kind == "content_block_stop":
             self._blocks.stop(self._blocks.index(chunk.get("index")))
         elif kind == "message_start":
@@ -67,10 +67,10 @@ class AnthropicAggregate(StreamAggregate):
         if content and not self._has_initial:
             self._has_initial = True
             for index, entry in enumerate(content):
-                self._start(self._initial, index, fields(entry))
+                self._start(self._initial, index, entry)
 
-    def _start(self, blocks: Blocks, at: object, block: Fields | None) -> bool:
-        if block is None:
+    def _start(self, blocks: Blocks, at: object, entry: object) -> bool:
+        if (block := fields(entry)) is None:
             return False
         index, kind = blocks.index(at, start=True), block.get("type")
         if kind == "text":
@@ -88,7 +88,7 @@ class AnthropicAggregate(StreamAggregate):
             call.take(block.get("input"))
             note_rest(call.extras, block, _CALL)
         else:
-            blocks.put(index, HostedBlock(block))
+            blocks.put(index, HostedBlock(entry))
         return True
 
     def _delta(self, at: object, delta: Fields | None) -> bool:

@@ -67,7 +67,7 @@ def _by_keys(found: Fields) -> str | None:
         return "openai_chat"
     if told == "response":
         return "openai_responses"
-    if not _BEDROCK.isdisjoint(found) or any(key.endswith("Exception") for key in found):
+    if not _BEDROCK.isdisjoint(found) or any(str(key).endswith("Exception") for key in found):
         return "bedrock_converse"
     if not _GEMINI.isdisjoint(found):
         return "gemini"

@@ -38,7 +38,7 @@ class BedrockConverseAggregate(StreamAggregate):
         for member, value in chunk.items():
             body = fields(value)
             known = known or member in _KNOWN
-            if body is None:
+            if body is None or type(member) is not str:
                 if member == "error" and value:
                     self._fail(value)
             elif member == "contentBlockDelta":

@@ -24,9 +24,13 @@ Reader = Callable[[Any], Fields | None]
 MAX_DEPTH = 100
 """Nesting of vendor data that is kept; deeper (or a cycle) is null. Below what a message may hold."""
 
+MAX_NODES = 50_000
+"""Lists and objects in one value that are kept; a small value that holds itself in many places unfolds to more."""
+
 MAX_TYPES = 500
 
-_SCALARS = (str, bytes, bytearray, int, float, complex, type(None), date, time, Decimal, UUID)
+_SCALARS = (str, bytes, bytearray, int, float, complex, type(None), date, time, Decimal, UUID, Enum)
+_AS_THEY_ARE = frozenset({str, int, bool, FrozenDict, FrozenList})
 _UNSET_NAMES = frozenset({"Unset", "NotGiven", "Omit"})
 """SDKs' marks of a field that was not sent (Mistral, OpenAI, Anthropic)."""
 
@@ -69,7 +73,7 @@ def _reader(kind: Any) -> Reader:
         return protobuf.to_dict
     if issubclass(kind, Mapping):
         return _itself
-    if issubclass(kind, (*_SCALARS, Enum, Sequence, Set, type, BaseException)):
+    if issubclass(kind, (*_SCALARS, Sequence, Set, type, BaseException)):
         return _nothing
     if kind.__name__ in _UNSET_NAMES or any("__call__" in base.__dict__ for base in kind.__mro__):
         return _nothing
@@ -150,37 +154,59 @@ def number(value: object) -> int | None:
     return int(value) if isinstance(value, float) and value.is_integer() else None
 
 
-def plain(value: Any, _path: tuple[int, ...] = ()) -> Any:
+def plain(value: Any) -> Any:
     """A frozen JSON copy, so that what a consumer does to its chunk later changes no message.
 
     Bytes become base64 and enums their words, as in the vendors' own JSON; NaN and infinities become strings
     (as in protobuf's JSON), because a message with them could not be stored. What has no JSON form is null.
     """
     kind: Any = cast("Any", type(value))
-    if value is None or kind is str or kind is int or kind is bool:
+    if value is None or kind in _AS_THEY_ARE:
         return value
-    if kind is FrozenDict or kind is FrozenList:
-        return value
-    if isinstance(value, (*_SCALARS, Enum)):
-        return _plain_scalar(value)
-    if len(_path) > MAX_DEPTH or id(value) in _path:
-        return None
-    path = (*_path, id(value))
-    if issubclass(kind, (Sequence, Set)):
-        return FrozenList(plain(item, path) for item in value)
-    return _plain_fields(value, path)
+    return _Copier().copy(value)
 
 
-def _plain_fields(value: Any, path: tuple[int, ...]) -> FrozenDict | None:
-    found = fields(value)
-    if found is None:
-        return None
-    if found is not value:  # an object: fields that were never sent have None, their place is not in the JSON
-        sent = getattr(value, "__pydantic_fields_set__", ())
-        found = {key: item for key, item in found.items() if item is not None or key in sent}
-    return FrozenDict(
-        {key if type(key) is str else str(plain(key)): plain(item, path) for key, item in found.items()}
-    )
+class _Copier:
+    """One copy: knows the way down, so that a cycle ends, and how much is left to copy."""
+
+    __slots__ = ("left", "path")
+
+    def __init__(self) -> None:
+        self.left = MAX_NODES
+        self.path: set[int] = set()
+
+    def copy(self, value: Any) -> Any:
+        kind: Any = cast("Any", type(value))
+        if value is None or kind in _AS_THEY_ARE:
+            return value
+        if issubclass(kind, _SCALARS):
+            return _plain_scalar(value)
+        self.left -= 1
+        if self.left < 0 or len(self.path) > MAX_DEPTH or id(value) in self.path:
+            return None
+        self.path.add(id(value))
+        try:
+            if issubclass(kind, (Sequence, Set)):
+                return FrozenList([self.copy(item) for item in value])
+            return self._fields(value)
+        finally:
+            self.path.discard(id(value))
+
+    def _fields(self, value: Any) -> FrozenDict | None:
+        found = fields(value)
+        if found is None:
+            return None
+        if found is not value:  # an object: a field that was never sent has None and no place in the JSON
+            more: Fields | None = getattr(value, "__pydantic_extra__", None)
+            told: set[str] = getattr(value, "__pydantic_fields_set__", None) or set()
+            sent = told | (more or {}).keys()
+            found = {key: item for key, item in found.items() if item is not None or key in sent}
+        return FrozenDict({_key(key): self.copy(item) for key, item in found.items()})
+
+
+def _key(key: Any) -> str:
+    kind: Any = cast("Any", type(key))
+    return key if kind is str else str(plain(key))
 
 
 def _plain_scalar(value: Any) -> Any:

@@ -106,9 +106,9 @@ class StreamAggregate(ABC):
             merge(self._usage, found)
 
     def _fail(self, error: object) -> None:
-        """The first error of a stream stays; a plain text becomes its `message`."""
-        if not self._failed:
-            self._failed = True
+        """The first error object of a stream stays; a plain text becomes its `message`."""
+        self._failed = True
+        if self._error is None:
             self._error = error_object(error)
 
     def _status(self, cancelled: bool, error: Error) -> Status:
@@ -139,7 +139,7 @@ class StreamAggregate(ABC):
 def merge(total: Extras, update: Mapping[str, Any]) -> None:
     """Put the values that are not null over the old ones, key by key, also in nested details."""
     for key, value in update.items():
-        if value is None:
+        if value is None or type(key) is not str:
             continue
         old, new = total.get(key), plain(value)
         if isinstance(old, FrozenDict) and isinstance(new, FrozenDict):
@@ -159,7 +159,7 @@ def error_object(error: object) -> FrozenDict | None:
         return _exception_object(error)
     kept = plain(error)
     if isinstance(kept, FrozenDict):
-        return kept
+        return kept or None
     return FrozenDict({"message": kept if isinstance(kept, str) else str(kept)}) if kept else None
 
 

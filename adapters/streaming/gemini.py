@@ -79,7 +79,7 @@ class GeminiAggregate(StreamAggregate):
         if content := fields(candidate.get("content")):
             for entry in listed(content.get("parts")):
                 if (part := fields(entry)) is not None:
-                    _take_part(choice, _camel(part))
+                    _take_part(choice, _camel(part), entry)
         choice.finish_reason = _reason(candidate.get("finishReason")) or choice.finish_reason
         if not candidate.keys() <= _CANDIDATE:
             _note_filled(choice.extras, candidate, _CANDIDATE)
@@ -97,7 +97,7 @@ class GeminiAggregate(StreamAggregate):
         return self._block_reason is not None or (bool(reasons) and all(reasons))
 
 
-def _take_part(choice: Choice, part: Fields) -> None:
+def _take_part(choice: Choice, part: Fields, entry: object) -> None:
     """One part: a call, text or thought with whatever else stands beside it, or a block of another kind."""
     text = part.get("text")
     if len(part) == 1 and isinstance(text, str):
@@ -107,7 +107,7 @@ def _take_part(choice: Choice, part: Fields) -> None:
     elif all(part.get(key) is None for key in _DATA) and (isinstance(text, str) or part.keys() <= _SIGNED):
         _take_span(choice, part)
     elif any(value is not None for value in part.values()):
-        choice.pieces.append(Opaque(part))
+        choice.pieces.append(Opaque(part if isinstance(entry, dict) else entry))
 
 
 def _take_span(choice: Choice, part: Fields) -> None:
@@ -145,7 +145,7 @@ def _reason(value: object) -> str | None:
 def _note_filled(extras: Extras, source: Fields, known: frozenset[str]) -> None:
     """Keep vendor data that is not empty: later chunks repeat the fields as empty lists and objects."""
     for key, value in source.items():
-        if key not in known and (kept := plain(value)) not in _EMPTY:
+        if key not in known and type(key) is str and (kept := plain(value)) not in _EMPTY:
             extras[key] = kept
 
 

@@ -14,6 +14,7 @@ from diarist.adapters.streaming.pieces import Call, collect, note, note_rest
 _KNOWN = frozenset(
     {"model", "created_at", "message", "response", "thinking", "done", "done_reason", "error", "logprobs"}
 )
+_PLAIN = _KNOWN - {"error", "logprobs"}
 _MESSAGE = frozenset({"role", "content", "thinking", "tool_calls"})
 _CALL = frozenset({"id", "type", "function"})
 _FUNCTION = frozenset({"name", "arguments", "index"})
@@ -34,7 +35,7 @@ class OllamaAggregate(StreamAggregate):
             self._message(message)
         elif isinstance(chunk.get("response"), str):
             self._say(chunk.get("thinking"), chunk["response"])
-        if not chunk.keys() <= _KNOWN or chunk.get("done") is True or chunk.get("error"):
+        if not chunk.keys() <= _PLAIN or chunk.get("done") is True:
             self._rest(chunk)
         return not _KNOWN.isdisjoint(chunk)
 
@@ -71,7 +72,7 @@ class OllamaAggregate(StreamAggregate):
             self._done = True
             self._choice.finish_reason = word(chunk.get("done_reason")) or self._choice.finish_reason
         for key, value in chunk.items():
-            if key.endswith("_count"):
+            if type(key) is str and key.endswith("_count"):
                 self._count({key: value})
             elif key == "logprobs":
                 collect(self._extras, key, listed(value))

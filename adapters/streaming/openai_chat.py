@@ -64,7 +64,9 @@ class OpenAIChatAggregate(StreamAggregate):
         for key, value in chunk.items():
             if value is None or key in _ENVELOPE:
                 continue
-            if type(value) is str and key != "error":  # fingerprint and tier are in every chunk of OpenAI's
+            if (
+                type(value) is str and type(key) is str and key != "error"
+            ):  # fingerprint and tier are in every chunk of OpenAI's
                 extras[key] = value
             else:
                 self._odd(key, value, chunk)

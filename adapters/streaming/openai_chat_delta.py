@@ -98,9 +98,9 @@ class ChatChoice:
             if isinstance(entry, str):
                 self.choice.pieces.text(entry)
             elif (part := fields(entry)) is not None:
-                self._content_part(part)
+                self._content_part(part, entry)
 
-    def _content_part(self, part: Fields) -> None:
+    def _content_part(self, part: Fields, entry: object) -> None:
         pieces = self.choice.pieces
         kind = word(part.get("type"))
         if kind in ("text", None) and isinstance(text := part.get("text"), str):
@@ -114,7 +114,7 @@ class ChatChoice:
         elif kind == "refusal" and isinstance(refusal := part.get("refusal"), str):
             self.choice.refusal.append(refusal)
         elif kind is not None:
-            pieces.append(Opaque(part))
+            pieces.append(Opaque(entry))
 
     def _rest(self, delta: Fields) -> None:
         if legacy := fields(delta.get("function_call")):

@@ -119,7 +119,7 @@ class OpenAIResponsesAggregate(StreamAggregate):
         self._complete = status in ("completed", "incomplete")
         if status == "failed" or response.get("error"):
             self._fail(response.get("error"))
-        output = [entry for entry in map(fields, listed(response.get("output"))) if entry is not None]
+        output = [entry for entry in listed(response.get("output")) if fields(entry) is not None]
         if output:
             self._final = [self._whole(entry, index) for index, entry in enumerate(output)]
             self._id = word(response.get("id")) or self._id
@@ -128,12 +128,12 @@ class OpenAIResponsesAggregate(StreamAggregate):
                 self._usage = {}
                 self._count(usage)
 
-    def _whole(self, entry: Fields, index: int) -> Item:
+    def _whole(self, entry: object, index: int) -> Item:
         """An item of the terminal response. Some leave out the encrypted content that it had when done
         (openai-python#3615); without that the vendor doesn't accept a reasoning item again.
         """
         item = Item.whole(entry, index)
-        by_id = self._by_id.get((word(entry.get("id")) or "", item.kind))
+        by_id = self._by_id.get((word(item.done.get("id")) or "", item.kind))
         before = by_id or self._by_place.get((index, item.kind))
         if item.kind == "reasoning" and before is not None:
             item.added = {"encrypted_content": before.field("encrypted_content")}
@@ -153,9 +153,9 @@ class OpenAIResponsesAggregate(StreamAggregate):
         if item_id:
             self._by_id[item_id, kind] = item
         if is_done:
-            item.done = plain(entry)
+            item.done = plain(chunk.get("item"))
         else:
-            item.added = plain(entry)
+            item.added = plain(chunk.get("item"))
 
     def _find(self, kind: str, chunk: Fields) -> Item:
         """The item of an event: by item id, else by output index and type, else a new one.
@@ -202,7 +202,7 @@ class OpenAIResponsesAggregate(StreamAggregate):
             content.started = text_in(part)
         if slot == "text":
             content.annotate(part)
-        content.block = plain(part)
+        content.block = plain(chunk.get("part"))
 
     def _choices(self) -> list[Choice]:
         choice = Choice()

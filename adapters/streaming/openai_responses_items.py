@@ -67,10 +67,11 @@ class Item:
         self.contents: dict[tuple[int, str], Content] = {}
 
     @classmethod
-    def whole(cls, entry: Fields, index: int) -> Item:
+    def whole(cls, entry: object, index: int) -> Item:
         """An item of the terminal response."""
-        item = cls(word(entry.get("type")) or "", index)
-        item.done = plain(entry) or {}
+        kept: Extras = plain(entry) or {}
+        item = cls(word(kept.get("type")) or "", index)
+        item.done = kept
         return item
 
     def content(self, index: int, slot: str) -> Content:

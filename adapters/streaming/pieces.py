@@ -37,8 +37,11 @@ def encoded(arguments: dict[str, Any] | list[Any]) -> str:
 
 
 def note(extras: Extras, key: str, value: object) -> None:
-    """Keep vendor data under its key: the last value that is not null counts, nothing is concatenated."""
-    if value is not None and (kept := plain(value)) is not None:
+    """Keep vendor data under its key: the last value that is not null counts, nothing is concatenated.
+
+    A key that is no string is nonsense and not kept: no message could hold it.
+    """
+    if value is not None and type(key) is str and (kept := plain(value)) is not None:
         extras[key] = kept
 
 

@@ -72,7 +72,7 @@ class _Block:
             if key in _APPENDED and isinstance(value, str):
                 self._fragments.setdefault(key, []).append(value)
                 self._values.setdefault(key, "")
-            else:
+            elif key != "index" or self._values.get(key) is None:
                 self._values.setdefault(key, None)  # a null key is sent back as one
                 note(self._values, key, value)
 
