@@ -111,9 +111,22 @@ def checked_dict(message: Message) -> dict[str, Any]:
     if isinstance(message, AssistantMessage):
         check(message.usage, "usage")
         check(message.error, "error")
-    data = to_dict(message)
+    data = to_dict(_with_room(message))
     check(data, "message")
     return data
+
+
+def _with_room(message: Message) -> Message:
+    """A message whose own `id` or `created_at` can't be ours (a number, another kind of time) has them in `extras`.
+
+    With a placeholder in our field, `to_dict` puts the user's aside, and the stamp doesn't overwrite it.
+    """
+    changes: dict[str, Any] = {}
+    if message.id is None and "id" in message.extras:
+        changes["id"] = ""
+    if message.created_at is None and "created_at" in message.extras:
+        changes["created_at"] = datetime.min.replace(tzinfo=UTC)
+    return message.replace(**changes) if changes else message
 
 
 def line_of_message(message: Message) -> bytes:
