@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, BinaryIO, Final, NoReturn, cast
+from typing import Any, BinaryIO, Final, NoReturn
 
 from diarist.runtime.clock import Environment
 from diarist.runtime.codec import WIDE, encode
@@ -20,6 +20,7 @@ from diarist.runtime.intake import Intake
 from diarist.runtime.limits import Limits
 from diarist.runtime.messages import Message
 from diarist.runtime.results import ConversationInfo
+from diarist.runtime.values import is_dict, is_list
 
 KEYS: Final = frozenset({"id", "messages", "namespace"})
 
@@ -84,9 +85,10 @@ def _object_of(line: bytes) -> dict[str, Any]:
         raise BadLine("nested too deeply") from error
     except ValueError as error:
         raise BadLine(f"no JSON: {error}") from error
-    if not isinstance(data, dict):
+    if not is_dict(data):
         raise BadLine('no JSON object: {"messages": […], "id": …} is wanted')
-    return cast("dict[str, Any]", data)
+    found: dict[str, Any] = data
+    return found
 
 
 def _refuse(constant: str) -> NoReturn:
@@ -94,9 +96,9 @@ def _refuse(constant: str) -> NoReturn:
 
 
 def _messages_of(listed: object) -> list[Message]:
-    if not isinstance(listed, list):
+    if not is_list(listed):
         raise BadLine("messages: missing" if listed is None else "messages: no list")
-    return [_message_of(item, place) for place, item in enumerate(cast("list[object]", listed))]
+    return [_message_of(item, place) for place, item in enumerate(listed)]
 
 
 def _message_of(item: Any, place: int) -> Message:
