@@ -257,7 +257,7 @@ class Conversation:
         self._check_owner(state)
         if not state.exists:
             return HistoryPage((), None)
-        reader = LogReader(self._engine.repository, self._key, RecordIndex(), state.born)
+        reader = LogReader(self._engine.repository, self._key, RecordIndex(), state.facts.born)
         if before is not None:
             return await page_before(reader, state, before, limit)
         return await page_after(reader, state, -1 if after is None else after, limit)
@@ -280,9 +280,9 @@ def info_of(key: Key, state: State) -> ConversationInfo:
     return ConversationInfo(
         namespace=key.namespace,
         id=key.id,
-        owner=state.owner,
-        title=state.title,
-        metadata=state.metadata,
+        owner=state.facts.owner,
+        title=state.facts.title,
+        metadata=state.facts.metadata,
         version=state.version,
         created_at=datetime.fromtimestamp(state.created, UTC),
         updated_at=datetime.fromtimestamp(state.updated, UTC),

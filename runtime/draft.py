@@ -50,6 +50,7 @@ class Draft:
         "sequence",
         "size",
         "slot",
+        "started",
         "state",
         "window",
     )
@@ -64,6 +65,7 @@ class Draft:
         self.new_id = new_id
         self.window = window
         self.sequence = 0
+        self.started = 0.0
         self.entries: list[tuple[Entry, Sequence[Run]]] = []
         self.lines: list[bytes] = []
         self.keys: dict[str, Done] = {}
@@ -82,8 +84,8 @@ class Draft:
         state = self.state
         if state.life is None and kind != "delete":
             state.life = self.new_id()
-            state.owner = operation.owner
-            state.born = state.version + 1
+            if operation.owner is not None or state.version:
+                state.note(owner=operation.owner, born=state.version + 1)
         first, count = state.position, len(lines)
         if len(view.runs) > MAX_RANGES:
             lines, view = self._anew(lines, view)
@@ -174,14 +176,14 @@ class Draft:
         head = Head(
             life=life,
             version=state.version,
-            owner=state.owner,
+            owner=state.facts.owner,
             created=state.created,
             updated=now,
             expires=now + TOMBSTONE_SECONDS if self.deleted else None,
             deleted=self.deleted,
             state=b"" if self.deleted else state.encode(ranges),
         )
-        state.point = head.point
+        state.stored = life
         record = StoredRecord(first, state.version, payload, now)
         operations = [entry.operation for entry, _ in self.entries]
         self.commit = Commit(self.slot.key, base.point, record, head, self.keys, operations)

@@ -142,7 +142,7 @@ class Rewind(Change):
         if view.runs == state.view.runs:
             return self.nothing(draft)
         receipt = draft.append(self, "rewind", (), view)
-        state.rewound = receipt.version
+        state.note(rewound=receipt.version)
         return receipt
 
     def _target(self, state: State) -> ViewState:

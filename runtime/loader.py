@@ -148,7 +148,7 @@ class Loader:
         if slot.index is None:
             slot.index = RecordIndex()
         try:
-            await lookup(slot.state, LogReader(self._engine.repository, slot.key, slot.index, slot.state.born))
+            await lookup(slot.state, LogReader(self._engine.repository, slot.key, slot.index, slot.state.facts.born))
         except DiaristError as error:
             if operation.status is not Status.DONE:
                 assert slot.mail is not None

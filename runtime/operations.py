@@ -130,7 +130,7 @@ class Operation(Generic[T]):
     @staticmethod
     def check_owner(owner: str | None, state: State) -> None:
         """Refuse an owner who is not the conversation's; no owner on either side is not checked."""
-        if owner is not None and state.owner is not None and owner != state.owner:
+        if owner is not None and state.facts.owner not in (None, owner):
             raise OwnerError("the conversation belongs to another owner")
 
     def check_version(self, state: State) -> None:
@@ -219,7 +219,7 @@ class Clear(Change):
         if not state.view.messages:
             return self.nothing(draft)
         receipt = draft.append(self, "clear", (), EMPTY_VIEW)
-        state.cleared = receipt.version
+        state.note(cleared=receipt.version)
         return receipt
 
 
@@ -260,12 +260,13 @@ class Describe(Change):
 
     def apply(self, draft: Draft) -> Receipt:
         state = draft.state
-        title = state.title if self.title is None else self.title
-        metadata = state.metadata if self.metadata is None else self.metadata
-        if (title, metadata) == (state.title, state.metadata):
+        facts = state.facts
+        title = facts.title if self.title is None else self.title
+        metadata = facts.metadata if self.metadata is None else self.metadata
+        if (title, metadata) == (facts.title, facts.metadata):
             return self.nothing(draft)
         receipt = draft.append(self, "describe", (), state.view)
-        state.title, state.metadata = title, metadata
+        state.note(title=title, metadata=metadata)
         return receipt
 
 

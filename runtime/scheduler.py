@@ -46,6 +46,7 @@ class Scheduler:
         self._scheduled = False
         self._batches = 0
         self._drafts: set[Draft] = set()
+        self._now = self._today = 0.0
         self.commits = 0
         self.conflicts = 0
         self.batch_sizes: Counter[int] = Counter()
@@ -83,17 +84,21 @@ class Scheduler:
 
     def _flush(self) -> None:
         self._scheduled = False
+        engine, ready = self._engine, self._ready
+        most = engine.capabilities.max_batch
+        # One time for the whole batch: its conversations share the objects, and the clocks are read once.
+        self._now, self._today = engine.clock.monotonic(), engine.clock.time()
         batch: list[Draft] = []
         size = 0
-        while self._ready and len(batch) < self._engine.capabilities.max_batch and size < BATCH_BYTES:
-            draft = self._draft(self._ready.popleft())
+        while ready and len(batch) < most and size < BATCH_BYTES:
+            draft = self._draft(ready.popleft())
             if draft is not None:
                 batch.append(draft)
                 size += draft.size
         if batch:
             self._batches += 1
-            self._engine.start(self._commit(batch))
-        if self._ready:
+            engine.start(self._commit(batch))
+        if ready:
             self._schedule()
 
     # From mail to a draft
@@ -113,7 +118,7 @@ class Scheduler:
             return None
         index = slot.index if slot.index is not None else RecordIndex()
         draft = Draft(slot, slot.state, index, engine.new_id, engine.window)
-        draft.sequence = engine.sequence
+        draft.sequence, draft.started = engine.sequence, self._now
         slot.phase = Phase.FLYING
         if not self._fill(draft, mail):
             slot.phase = Phase.BUSY
@@ -125,7 +130,7 @@ class Scheduler:
         return None
 
     def _must_confirm(self, slot: Slot, first: Operation[Any], alone: bool) -> bool:
-        if slot.checked_at + self._engine.limits.confirm_seconds < self._engine.clock.monotonic():
+        if slot.checked_at + self._engine.limits.confirm_seconds < self._now:
             return True
         return alone and isinstance(first, Read) and self._is_stale(slot, first)
 
@@ -183,7 +188,7 @@ class Scheduler:
 
     def _finish(self, draft: Draft) -> bool:
         """Encode the record. One that is too large after all is split into single operations."""
-        commit = draft.finish(self._engine.clock.time())
+        commit = draft.finish(self._today)
         size, most = len(commit.record.payload), self._engine.capabilities.max_record_bytes
         if size <= most:
             self._drafts.add(draft)
@@ -253,7 +258,7 @@ class Scheduler:
         self._landed(draft)
         self.commits += 1
         slot.attempts = 0
-        slot.checked, slot.checked_at = draft.sequence, engine.clock.monotonic()
+        slot.checked, slot.checked_at = draft.sequence, draft.started
         slot.state = decode_head(commit.head) if draft.deleted else draft.state
         slot.index = _pruned(draft)
         slot.view = None
@@ -331,9 +336,9 @@ def _commit_of(draft: Draft) -> Commit:
 
 def _pruned(draft: Draft) -> RecordIndex | None:
     """The slot's index, without records that long left the view."""
-    if draft.deleted:
-        return None
     runs = draft.state.view.runs
+    if draft.deleted or not runs:
+        return None
     if len(draft.index.positions) > 64 + 2 * len(draft.state.view.messages):
         return draft.index.pruned(runs)
     return draft.index
