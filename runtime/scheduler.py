@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from diarist.runtime.draft import Draft
@@ -21,6 +21,7 @@ from diarist.runtime.repository import (
     CommitOutcome,
     Committed,
     Conflict,
+    Done,
     Failed,
     Rejected,
     Unknown,
@@ -146,10 +147,11 @@ class Scheduler:
                 continue
             if operation.found is UNRESOLVED and not self._is_known(operation, draft):
                 return bool(draft.answers)
-            if operation.lookup is not None or operation.alone:
+            must_read = operation.found is None and operation.lookup is not None
+            if must_read or operation.alone:
                 if draft.answers:
                     return True
-                if operation.lookup is not None:
+                if must_read:
                     return False
             if draft.entries and (len(draft.entries) >= MAX_ENTRIES or draft.size + operation.size > most):
                 return True
@@ -259,6 +261,7 @@ class Scheduler:
         slot.index = _pruned(draft)
         slot.view = None
         slot.remember(draft.keys)
+        _tell_repeats(slot, draft.keys)
         engine.weigh(slot)
         self._deliver(draft)
         self.wake(slot)
@@ -328,6 +331,14 @@ class Scheduler:
 def _commit_of(draft: Draft) -> Commit:
     assert draft.commit is not None
     return draft.commit
+
+
+def _tell_repeats(slot: Slot, keys: Mapping[str, Done]) -> None:
+    """Mail that was looked up together with what is done now must learn of it."""
+    if keys:
+        for operation in slot.mail or ():
+            if operation.key in keys:
+                operation.found = keys[operation.key]
 
 
 def _pruned(draft: Draft) -> RecordIndex | None:
