@@ -153,7 +153,7 @@ class Conversation:
         def running(on: bool) -> None:
             engine.updating = self._key if on else None
 
-        common = self._common(options, "")
+        common = self._common(options, digest_of("update", ()))
         return await self._post(Update(engine.future(), function, engine.intake, running, **common), options)
 
     def clear(self, **options: Unpack[CallOptions]) -> Answer:

@@ -26,6 +26,7 @@ class Update(Change):
     """Replace the view by what a plain function makes of it."""
 
     __slots__ = ("function", "guard", "intake")
+    kind = "update"
 
     def __init__(
         self,
@@ -91,6 +92,7 @@ class Rewind(Change):
     """Show the view as it was at a version, or cut at a message. What was read for it is in `target`."""
 
     __slots__ = ("after", "before", "target", "version")
+    kind = "rewind"
 
     def __init__(
         self,

@@ -262,7 +262,10 @@ async def _check_views(run: Run) -> None:
     for name, view in run.views:
         reader = LogReader(run.store, Key("", name), RecordIndex())
         stored = await reader.view_at(view.version)
-        assert [message.text for message in view] == [message.text for message in stored.messages], (name, view.version)
+        assert [message.text for message in view] == [message.text for message in stored.messages], (
+            name,
+            view.version,
+        )
 
 
 async def main(loop: RandomLoop) -> None:

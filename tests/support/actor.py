@@ -8,7 +8,17 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from diarist import ChatMemory, Conversation, Environment, Limits, Message, MessageWindow, Outcome, UserMessage, Window
+from diarist import (
+    ChatMemory,
+    Conversation,
+    Environment,
+    Limits,
+    Message,
+    MessageWindow,
+    Outcome,
+    UserMessage,
+    Window,
+)
 from diarist.backends.memory import MemoryRepository
 from diarist.runtime.errors import outcome_of
 from tests.support.clock import FakeClock, fake_environment

@@ -49,7 +49,9 @@ class RandomLoop(asyncio.SelectorEventLoop):
     def time(self) -> float:
         return self._now
 
-    def call_soon(self, callback: Callable[..., object], *args: Any, context: Context | None = None) -> asyncio.Handle:
+    def call_soon(
+        self, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.Handle:
         handle = asyncio.Handle(callback, args, self, context)
         self._callbacks.append((handle, (callback, args, context or copy_context())))
         self._pump_soon()
