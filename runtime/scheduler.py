@@ -12,7 +12,7 @@ from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from diarist.runtime.draft import Draft
+from diarist.runtime.draft import Answered, Draft
 from diarist.runtime.errors import DiaristError, InvalidMessageError, Outcome, mark_outcome
 from diarist.runtime.ids import new_id
 from diarist.runtime.operations import UNRESOLVED, Operation, Read, Status
@@ -195,15 +195,22 @@ class Scheduler:
         return False
 
     def _answer_unchanged(self, draft: Draft) -> None:
-        """Answers that no commit carries are given at once, if the state they rest on is surely not stale."""
-        slot = draft.slot
-        if any(self._is_stale(slot, operation) for operation, _, _ in draft.answers):
-            self._put_back(draft)
-            slot.phase = Phase.BUSY
-            self._engine.loader.confirm(slot)
+        """Answers that no commit carries are given at once, as far as the state they rest on is surely not stale.
+
+        Those that came since the last check wait for another one, but not those before them with them: calls that
+        keep coming would put off the first for ever.
+        """
+        slot, answers = draft.slot, draft.answers
+        sure = next((n for n, (operation, _, _) in enumerate(answers) if self._is_stale(slot, operation)), None)
+        if sure is None:
+            self._deliver(answers)
+            self.wake(slot)
             return
-        self._deliver(draft)
-        self.wake(slot)
+        draft.answers = answers[sure:]
+        self._put_back(draft)
+        slot.phase = Phase.BUSY
+        self._engine.loader.confirm(slot)
+        self._deliver(answers[:sure])
 
     # From a batch to outcomes
 
@@ -263,7 +270,7 @@ class Scheduler:
         slot.remember(draft.keys)
         _tell_repeats(slot, draft.keys)
         engine.weigh(slot)
-        self._deliver(draft)
+        self._deliver(draft.answers)
         self.wake(slot)
 
     def committed_unseen(self, draft: Draft) -> None:
@@ -272,7 +279,7 @@ class Scheduler:
         self.commits += 1
         draft.slot.forget()
         draft.slot.remember(draft.keys)
-        self._deliver(draft)
+        self._deliver(draft.answers)
         self.wake(draft.slot)
 
     def _conflicted(self, draft: Draft, outcome: Conflict) -> None:
@@ -323,8 +330,8 @@ class Scheduler:
                 operation.reset()
                 mail.appendleft(operation)
 
-    def _deliver(self, draft: Draft) -> None:
-        for operation, value, error in draft.answers:
+    def _deliver(self, answers: Sequence[Answered]) -> None:
+        for operation, value, error in answers:
             self._engine.finish(operation, value, error)
 
 
