@@ -154,7 +154,8 @@ class Loader:
             if operation.status is not Status.DONE:
                 assert slot.mail is not None
                 slot.mail.remove(operation)
-                self._engine.finish(operation, None, error)
+                known = read_error(error, operation) if isinstance(error, BackendError) else error
+                self._engine.finish(operation, None, known)
 
     def _failed(self, slot: Slot, error: Exception) -> None:
         """The store can't be read: nothing in the mailbox was executed."""

@@ -196,7 +196,7 @@ class Change(Operation[Receipt]):
     def nothing(self, draft: Draft) -> Receipt:
         """The receipt of a change that changes nothing.
 
-        With a caller's key it gets an entry all the same, for the key to stand in: later, a repeat could do something.
+        With a caller's key it gets an entry all the same, for the key to stand in: a repeat could do something later.
         """
         state = draft.state
         if self.key is not None and state.exists:
