@@ -178,9 +178,7 @@ class Scheduler:
                 raise InvalidMessageError(f"the entry has {operation.size} bytes, the store takes {most}")
             value = operation.run(draft)
         except Exception as error:
-            if not isinstance(error, DiaristError):
-                mark_outcome(error, Outcome("not_executed", operation.key))
-            draft.answers.append((operation, None, error))
+            draft.answers.append((operation, None, _failure(error, operation)))
         else:
             draft.answers.append((operation, value, None))
 
@@ -338,6 +336,19 @@ class Scheduler:
 def _commit_of(draft: Draft) -> Commit:
     assert draft.commit is not None
     return draft.commit
+
+
+def _failure(error: Exception, operation: Operation[Any]) -> Exception:
+    """What `apply` raised, as the caller gets it."""
+    if isinstance(error, DiaristError):
+        return error
+    if isinstance(error, StopIteration):
+        # A future refuses it: it would end the generator that waits for it.
+        stopped = error
+        error = RuntimeError("the function raised StopIteration")
+        error.__cause__ = stopped
+    mark_outcome(error, Outcome("not_executed", operation.key))
+    return error
 
 
 def _tell_repeats(slot: Slot, keys: Mapping[str, Done]) -> None:
