@@ -89,6 +89,7 @@ class Engine:
 
     def post(self, operation: Operation[Any], key: Key, timeout: float | None = None) -> Slot:
         """Put an operation into its conversation's mailbox. Nothing is awaited on the way."""
+        bucket = self.deadlines.bucket(self.limits.timeout if timeout is None else timeout)
         slot = self.registry.slot(key)
         operation.slot = slot
         if not operation.id:
@@ -96,7 +97,7 @@ class Engine:
         self.sequence += 1
         operation.sequence = self.sequence
         self.admission.submit(operation, slot)
-        self.deadlines.add(operation, self.limits.timeout if timeout is None else timeout)
+        self.deadlines.add(operation, bucket)
         return slot
 
     async def result(self, operation: Operation[T]) -> T:
