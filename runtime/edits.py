@@ -54,13 +54,13 @@ class Update(Change):
         self.guard(True)
         try:
             result = self.function(list(messages))
+            if inspect.isawaitable(result):
+                if inspect.iscoroutine(result):
+                    result.close()
+                raise InvalidMessageError("update takes a plain function: it may run again and must not wait")
+            return list(result)
         finally:
             self.guard(False)
-        if inspect.isawaitable(result):
-            if inspect.iscoroutine(result):
-                result.close()
-            raise InvalidMessageError("update takes a plain function: it may run again and must not wait")
-        return list(result)
 
     def _known(self, view: ViewState, result: Sequence[Given]) -> tuple[list[Message], list[bytes]]:
         """The messages to show, with those in view replaced by the very same objects; lines of the new ones."""

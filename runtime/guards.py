@@ -33,19 +33,32 @@ class Life(IntEnum):
 class Guard:
     """Checks each call; a wrong one is a typed error at once, not a hang later."""
 
-    __slots__ = ("_forks", "_loop", "life")
+    __slots__ = ("_forks", "_loop", "forked", "life")
 
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._forks = _Forks.count
         self.life = Life.NEW
+        self.forked = False
+        """Whether the memory was made before a fork and is opened in the child."""
 
-    def bind(self) -> asyncio.AbstractEventLoop:
-        """Belong to the running loop from now on."""
-        self._check_fork()
+    def bind(self) -> None:
+        """Belong to the running loop, in this process, from now on."""
+        if self._loop is not None or self.life is not Life.NEW:
+            raise RuntimeError("a memory is entered once: make another one")
+        self.forked = self._forks != _Forks.count
+        self._forks = _Forks.count
         self._loop = asyncio.get_running_loop()
+
+    def open(self) -> None:
+        """Let calls in."""
+        if self.life is not Life.NEW:
+            raise ClosedError("the memory was closed while it was being opened")
         self.life = Life.OPEN
-        return self._loop
+
+    def refuse(self) -> None:
+        """Let no new calls in, from this moment on."""
+        self.life = Life.DRAINING if self.life is Life.OPEN else Life.CLOSED
 
     def check(self) -> None:
         """Raise unless the memory is open and this is its loop."""
@@ -53,7 +66,7 @@ class Guard:
             right = asyncio.get_running_loop() is self._loop
         except RuntimeError:
             right = False
-        if right and self.life is Life.OPEN:
+        if right and self.life is Life.OPEN and self._forks == _Forks.count:
             return
         self.check_place()
         if self.life is Life.NEW:
@@ -62,16 +75,13 @@ class Guard:
 
     def check_place(self) -> None:
         """Raise unless this is the memory's loop, thread and process."""
-        self._check_fork()
         if self._loop is None:
             return
+        if self._forks != _Forks.count:
+            raise ForkedError("the memory was opened before a fork: open one of its own in the child")
         try:
             right = asyncio.get_running_loop() is self._loop
         except RuntimeError:
             right = False
         if not right:
             raise WrongLoopError("the memory belongs to another event loop or thread: open one for each loop")
-
-    def _check_fork(self) -> None:
-        if self._forks != _Forks.count:
-            raise ForkedError("the memory was opened before a fork: open one of its own in the child")
