@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from diarist.runtime.draft import Answered, Draft
-from diarist.runtime.errors import DiaristError, InvalidMessageError, Outcome, mark_outcome
+from diarist.runtime.errors import DiaristError, InvalidMessageError, NotExecutedError, Outcome, mark_outcome
 from diarist.runtime.ids import new_id
 from diarist.runtime.operations import UNRESOLVED, Operation, Read, Status
 from diarist.runtime.repository import (
@@ -323,7 +323,7 @@ class Scheduler:
         slot.mail = mail
         for operation, _, _ in reversed(draft.answers):
             if operation.future.done() and not operation.persistent:
-                self._engine.finish(operation, None, None)
+                self._engine.finish(operation, None, NotExecutedError("the caller gave up"))
             else:
                 operation.reset()
                 mail.appendleft(operation)

@@ -197,7 +197,7 @@ async def _cancel_scope(scope: anyio.CancelScope, reached: object) -> None:
 async def test_a_task_group_that_falls_takes_no_commit_with_it() -> None:
     async with rig() as r:
         gate = r.store.hold("commit")
-        with pytest.raises(ExceptionGroup):
+        with pytest.raises(ExceptionGroup):  # noqa: PT012 - the group is what is tested
             async with asyncio.TaskGroup() as group:
                 group.create_task(r.chat.add(user("x")))
                 await gate.reached()
