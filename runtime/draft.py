@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from diarist.runtime.operations import Operation
     from diarist.runtime.slot import Slot
 
+Answered = tuple["Operation[Any]", Any, BaseException | None]
+"""An operation, and its answer: a value, or an error."""
+
 TOMBSTONE_SECONDS = 86_400.0
 """How long a deleted conversation's versions go on counting, so that no stale writer can bring it back."""
 
@@ -69,7 +72,7 @@ class Draft:
         self.entries: list[tuple[Entry, Sequence[Run]]] = []
         self.lines: list[bytes] = []
         self.keys: dict[str, Done] = {}
-        self.answers: list[tuple[Operation[Any], Any, BaseException | None]] = []
+        self.answers: list[Answered] = []
         self.size = 0
         self.deleted = False
         self.commit: Commit | None = None

@@ -26,6 +26,7 @@ class Update(Change):
     """Replace the view by what a plain function makes of it."""
 
     __slots__ = ("function", "guard", "intake")
+    kind = "update"
 
     def __init__(
         self,
@@ -53,13 +54,13 @@ class Update(Change):
         self.guard(True)
         try:
             result = self.function(list(messages))
+            if inspect.isawaitable(result):
+                if inspect.iscoroutine(result):
+                    result.close()
+                raise InvalidMessageError("update takes a plain function: it may run again and must not wait")
+            return list(result)
         finally:
             self.guard(False)
-        if inspect.isawaitable(result):
-            if inspect.iscoroutine(result):
-                result.close()
-            raise InvalidMessageError("update takes a plain function: it may run again and must not wait")
-        return list(result)
 
     def _known(self, view: ViewState, result: Sequence[Given]) -> tuple[list[Message], list[bytes]]:
         """The messages to show, with those in view replaced by the very same objects; lines of the new ones."""
@@ -91,6 +92,7 @@ class Rewind(Change):
     """Show the view as it was at a version, or cut at a message. What was read for it is in `target`."""
 
     __slots__ = ("after", "before", "target", "version")
+    kind = "rewind"
 
     def __init__(
         self,

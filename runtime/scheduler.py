@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from diarist.runtime.draft import Draft
-from diarist.runtime.errors import DiaristError, InvalidMessageError, Outcome, mark_outcome
+from diarist.runtime.draft import Answered, Draft
+from diarist.runtime.errors import DiaristError, InvalidMessageError, NotExecutedError, Outcome, mark_outcome
 from diarist.runtime.operations import UNRESOLVED, Operation, Read, Status
 from diarist.runtime.repository import (
     Commit,
     CommitOutcome,
     Committed,
     Conflict,
+    Done,
     Failed,
     Rejected,
     Unknown,
@@ -150,10 +151,11 @@ class Scheduler:
                 continue
             if operation.found is UNRESOLVED and not self._is_known(operation, draft):
                 return bool(draft.answers)
-            if operation.lookup is not None or operation.alone:
+            must_read = operation.found is None and operation.lookup is not None
+            if must_read or operation.alone:
                 if draft.answers:
                     return True
-                if operation.lookup is not None:
+                if must_read:
                     return False
             if draft.entries and (len(draft.entries) >= MAX_ENTRIES or draft.size + operation.size > most):
                 return True
@@ -180,9 +182,7 @@ class Scheduler:
                 raise InvalidMessageError(f"the entry has {operation.size} bytes, the store takes {most}")
             value = operation.run(draft)
         except Exception as error:
-            if not isinstance(error, DiaristError):
-                mark_outcome(error, Outcome("not_executed", operation.key))
-            draft.answers.append((operation, None, error))
+            draft.answers.append((operation, None, _failure(error, operation)))
         else:
             draft.answers.append((operation, value, None))
 
@@ -197,15 +197,22 @@ class Scheduler:
         return False
 
     def _answer_unchanged(self, draft: Draft) -> None:
-        """Answers that no commit carries are given at once, if the state they rest on is surely not stale."""
-        slot = draft.slot
-        if any(self._is_stale(slot, operation) for operation, _, _ in draft.answers):
-            self._put_back(draft)
-            slot.phase = Phase.BUSY
-            self._engine.loader.confirm(slot)
+        """Answers that no commit carries are given at once, as far as the state they rest on is surely not stale.
+
+        Those that came since the last check wait for another one, but not those before them with them: calls that
+        keep coming would put off the first for ever.
+        """
+        slot, answers = draft.slot, draft.answers
+        sure = next((n for n, (operation, _, _) in enumerate(answers) if self._is_stale(slot, operation)), None)
+        if sure is None:
+            self._deliver(answers)
+            self.wake(slot)
             return
-        self._deliver(draft)
-        self.wake(slot)
+        draft.answers = answers[sure:]
+        self._put_back(draft)
+        slot.phase = Phase.BUSY
+        self._engine.loader.confirm(slot)
+        self._deliver(answers[:sure])
 
     # From a batch to outcomes
 
@@ -263,8 +270,9 @@ class Scheduler:
         slot.index = _pruned(draft)
         slot.view = None
         slot.remember(draft.keys)
+        _tell_repeats(slot, draft.keys)
         engine.weigh(slot)
-        self._deliver(draft)
+        self._deliver(draft.answers)
         self.wake(slot)
 
     def committed_unseen(self, draft: Draft) -> None:
@@ -273,7 +281,7 @@ class Scheduler:
         self.commits += 1
         draft.slot.forget()
         draft.slot.remember(draft.keys)
-        self._deliver(draft)
+        self._deliver(draft.answers)
         self.wake(draft.slot)
 
     def _conflicted(self, draft: Draft, outcome: Conflict) -> None:
@@ -319,19 +327,40 @@ class Scheduler:
         slot.mail = mail
         for operation, _, _ in reversed(draft.answers):
             if operation.future.done() and not operation.persistent:
-                self._engine.finish(operation, None, None)
+                self._engine.finish(operation, None, NotExecutedError("the caller gave up"))
             else:
                 operation.reset()
                 mail.appendleft(operation)
 
-    def _deliver(self, draft: Draft) -> None:
-        for operation, value, error in draft.answers:
+    def _deliver(self, answers: Sequence[Answered]) -> None:
+        for operation, value, error in answers:
             self._engine.finish(operation, value, error)
 
 
 def _commit_of(draft: Draft) -> Commit:
     assert draft.commit is not None
     return draft.commit
+
+
+def _failure(error: Exception, operation: Operation[Any]) -> Exception:
+    """What `apply` raised, as the caller gets it."""
+    if isinstance(error, DiaristError):
+        return error
+    if isinstance(error, StopIteration):
+        # A future refuses it: it would end the generator that waits for it.
+        stopped = error
+        error = RuntimeError("the function raised StopIteration")
+        error.__cause__ = stopped
+    mark_outcome(error, Outcome("not_executed", operation.key))
+    return error
+
+
+def _tell_repeats(slot: Slot, keys: Mapping[str, Done]) -> None:
+    """Mail that was looked up together with what is done now must learn of it."""
+    if keys:
+        for operation in slot.mail or ():
+            if operation.key in keys:
+                operation.found = keys[operation.key]
 
 
 def _pruned(draft: Draft) -> RecordIndex | None:
