@@ -263,7 +263,7 @@ class Scheduler:
         slot.index = _pruned(draft)
         slot.view = None
         slot.remember(draft.keys)
-        engine.weigh(slot)
+        engine.registry.weigh(slot, draft.weight)
         self._deliver(draft)
         self.wake(slot)
 
