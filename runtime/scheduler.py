@@ -70,6 +70,7 @@ class Scheduler:
         slot.phase = Phase.IDLE
         if not slot.mail:
             slot.mail = None
+            self._engine.registry.rest(slot)
         elif slot.state is None:
             slot.phase = Phase.BUSY
             self._engine.loader.load(slot)
@@ -271,7 +272,7 @@ class Scheduler:
         slot.view = None
         slot.remember(draft.keys)
         _tell_repeats(slot, draft.keys)
-        engine.weigh(slot)
+        engine.registry.weigh(slot, draft.weight)
         self._deliver(draft.answers)
         self.wake(slot)
 
