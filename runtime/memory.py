@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import warnings
-from typing import Self, Unpack
+from collections.abc import Coroutine
+from typing import Any, Self, Unpack
 from urllib.parse import urlsplit
 
 from diarist.runtime.clock import Environment
@@ -103,9 +104,9 @@ class ChatMemory:
         """`Conversation.add` by id."""
         return self.conversation(id, namespace=namespace).add(*messages, **options)
 
-    async def get(self, id: str, *, namespace: str = "", read: ReadMode = "ordered") -> View:
+    def get(self, id: str, *, namespace: str = "", read: ReadMode = "ordered") -> Coroutine[Any, Any, View]:
         """`Conversation.get` by id."""
-        return await self.conversation(id, namespace=namespace).get(read=read)
+        return self.conversation(id, namespace=namespace).get(read=read)
 
     def clear(self, id: str, *, namespace: str = "", **options: Unpack[CallOptions]) -> Answer:
         """`Conversation.clear` by id."""
