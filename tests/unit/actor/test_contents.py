@@ -172,7 +172,7 @@ async def test_ids_and_times_are_given_where_there_are_none() -> None:
         when = datetime.datetime(2024, 1, 1, tzinfo=datetime.UTC)
         await r.chat.add(user("a"), UserMessage("b", id="mine", created_at=when), user("c"))
         first, second, third = await r.chat.get()
-        assert first.id and third.id and first.id != third.id
+        assert len({first.id, "mine", third.id, None}) == 4
         assert (second.id, second.created_at) == ("mine", when)
         assert first.created_at is not None
         assert first.created_at.timestamp() == pytest.approx(r.clock.time(), abs=1)

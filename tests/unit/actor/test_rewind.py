@@ -191,3 +191,37 @@ async def test_an_expected_version_holds() -> None:
         error = await failure(r.chat.rewind(1, expected_version=4))
         assert isinstance(error, ConflictError)
         assert error.actual_version == 5
+
+
+async def test_to_a_version_that_another_process_is_just_making() -> None:
+    """The log is read while the conversation, as far as this memory knows, does not exist."""
+    async with rig() as r, r.another() as other:
+        await r.chat.get()
+        gate = r.store.hold("read")
+        (task,) = await queued(r.chat.rewind(1))
+        await gate.reached()
+        await other.add("chat", _named("a"), _named("b"))
+        gate.open()
+        assert await task == Receipt(1, 2, 0)
+        assert await _shown(r) == ["a", "b"]
+
+
+async def test_to_a_message_that_another_process_has_just_added() -> None:
+    async with rig() as r, r.another() as other:
+        await _records(r)
+        gate = r.store.hold("read")
+        (task,) = await queued(r.chat.rewind(before="y"))
+        await gate.reached()
+        await other.add("chat", _named("x"), _named("y"))
+        await other.conversation("chat").clear()
+        gate.open()
+        await task
+        assert await _shown(r) == [*"abcdef", "x"]
+
+
+async def test_to_the_empty_view_nothing_is_read() -> None:
+    async with rig() as r:
+        await _records(r)
+        await r.chat.rewind(0)
+        assert await _shown(r) == []
+        assert r.store.calls["read"] == 0
