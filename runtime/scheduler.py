@@ -376,7 +376,7 @@ def _tell_repeats(slot: Slot, keys: Mapping[str, Done]) -> None:
     """Mail that was looked up together with what is done now must learn of it."""
     if keys:
         for operation in slot.mail or ():
-            if operation.key in keys:
+            if operation.key is not None and operation.key in keys:
                 operation.found = keys[operation.key]
 
 
