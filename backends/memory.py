@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Self
 
 from diarist.backends.cursors import decode_cursor, encode_cursor
+from diarist.runtime.errors import BackendError, InvalidMessageError
 from diarist.runtime.ids import Key
 from diarist.runtime.log import erased_payload
 from diarist.runtime.repository import (
@@ -21,11 +22,14 @@ from diarist.runtime.repository import (
     Listed,
     ListPage,
     Point,
+    Rejected,
     Settle,
     Snapshot,
     StoredRecord,
 )
 from diarist.runtime.state import view_ranges
+
+_MAX_RECORD_BYTES = 64 << 20
 
 
 @dataclass(slots=True)
@@ -34,6 +38,8 @@ class _Conversation:
     firsts: list[int] = field(default_factory=list[int])
     records: list[StoredRecord] = field(default_factory=list[StoredRecord])
     keys: dict[str, Done] = field(default_factory=dict[str, Done])
+    erase_to: int = 0
+    """Versions up to here were deleted; the sweeper sees to it that their text goes. 0: nothing to do."""
 
     def between(self, low: int, high: int) -> range:
         return range(bisect_left(self.firsts, low), bisect_right(self.firsts, high))
@@ -49,7 +55,7 @@ class MemoryRepository:
     def capabilities(self) -> Capabilities:
         return Capabilities(
             name="memory",
-            max_record_bytes=1 << 30,
+            max_record_bytes=_MAX_RECORD_BYTES,
             max_batch=1024,
             batches=1,
             durable=False,
@@ -57,6 +63,8 @@ class MemoryRepository:
 
     @classmethod
     def open(cls, url: str = "memory://") -> Self:
+        if not url.startswith("memory:"):
+            raise BackendError(f"{url!r} is no memory URL", outcome="not_executed")
         return cls()
 
     async def prepare(self) -> None:
@@ -83,6 +91,10 @@ class MemoryRepository:
             settle(index, self._commit(commit))
 
     def _commit(self, commit: Commit) -> CommitOutcome:
+        size = len(commit.record.payload)
+        if size > _MAX_RECORD_BYTES:
+            text = f"the record has {size} bytes; this store takes {_MAX_RECORD_BYTES} in one record"
+            return Rejected(InvalidMessageError(text))
         found = self._conversations.get(commit.key)
         actual = found.head.point if found else None
         if actual != commit.expected:
@@ -93,6 +105,8 @@ class MemoryRepository:
         found.firsts.append(commit.record.first)
         found.records.append(commit.record)
         found.keys.update(commit.keys)
+        if commit.head.deleted:
+            found.erase_to = commit.head.version
         return COMMITTED
 
     async def versions(self, keys: Collection[Key]) -> Mapping[Key, Point]:
@@ -142,11 +156,10 @@ class MemoryRepository:
         for key, found in list(self._conversations.items()):
             if touched >= limit:
                 break
-            if not found.head.deleted:
-                continue
-            if found.head.expires is not None and found.head.expires <= now:
+            if found.head.deleted and found.head.expires is not None and found.head.expires <= now:
                 del self._conversations[key]
                 touched += 1
-            elif await self.erase(key, 1, found.head.version):
+            elif found.erase_to and await self.erase(key, 1, found.erase_to):
                 touched += 1
+            found.erase_to = 0
         return touched

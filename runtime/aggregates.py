@@ -15,10 +15,15 @@ from diarist.runtime.messages import AssistantMessage
 class Aggregate(Protocol):
     """One stream of chunks on its way to a message. Chunks are read, never changed and never kept."""
 
-    seen: int
-    """Chunks that were added."""
-    skipped: int
-    """Those of them that made no sense in this format."""
+    @property
+    def seen(self) -> int:
+        """Chunks that were added."""
+        ...
+
+    @property
+    def skipped(self) -> int:
+        """Those of them that made no sense in this format."""
+        ...
 
     def add(self, chunk: object) -> None:
         """Take the next chunk. Never raises, whatever the chunk is."""
@@ -29,8 +34,9 @@ class Aggregate(Protocol):
     ) -> AssistantMessage:
         """The message so far; call it whenever and as often as you like.
 
-        `cancelled`: the consumer left before the stream's end; that counts only if the stream had not told its
-        own end before. `error`: the stream raised it, or the vendor's error object. An error inside the stream wins.
+        `cancelled`: the consumer left before the stream's end; that counts only if the stream had not told
+        its own end before. `error`: the exception that the stream raised, or the vendor's error object; an
+        error inside the stream wins.
         """
         ...
 

@@ -6,12 +6,13 @@ ours (a numeric `id`, a `status` of another vocabulary) is the user's own and su
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, get_args
 
 from diarist.runtime.codec import decode
 from diarist.runtime.errors import InvalidMessageError
+from diarist.runtime.extras import Owns, put, take
 from diarist.runtime.messages import (
     AssistantMessage,
     Message,
@@ -20,8 +21,8 @@ from diarist.runtime.messages import (
     ToolMessage,
     UserMessage,
 )
-from diarist.runtime.parts import Part, ToolCall, freeze_parts, layout_from_dict
-from diarist.runtime.values import EMPTY, freeze, freeze_mapping, thaw
+from diarist.runtime.parts import Part, ToolCall, freeze_layout, freeze_parts, layout_to_dict
+from diarist.runtime.values import EMPTY, freeze, freeze_mapping, is_list, is_mapping, is_some_mapping, thaw
 
 _ROLES: dict[str, type[Message]] = {
     "system": SystemMessage,
@@ -35,12 +36,23 @@ _STATUSES = frozenset(get_args(Status))
 _set = object.__setattr__
 
 
+Test = Callable[[Any], bool]
+
+
 def _is_text(value: Any) -> bool:
     return isinstance(value, str)
 
 
+def _is_some_text(value: Any) -> bool:
+    return isinstance(value, str) and value != ""
+
+
 def _is_mapping(value: Any) -> bool:
     return isinstance(value, Mapping)
+
+
+def _is_some(value: Any) -> bool:
+    return bool(value)
 
 
 def _is_time(value: Any) -> bool:
@@ -51,36 +63,62 @@ def _is_status(value: Any) -> bool:
     return isinstance(value, str) and value in _STATUSES
 
 
-def _is_list(value: Any) -> bool:
-    return isinstance(value, (list, tuple))
+def _is_layout(value: Any) -> bool:
+    if not is_list(value) or not value:
+        return False
+    entries: Sequence[Any] = value
+    return all(isinstance(entry, Mapping) for entry in entries)
 
 
-# Each field of ours beside role, content and tool calls, with what a value must be to be ours.
-_COMMON: dict[str, Callable[[Any], bool]] = {
+def _is_given(value: Any) -> bool:
+    return value is not None
+
+
+def _always(_value: Any) -> bool:
+    return True
+
+
+def _is_no_alias(kind: type[Message]) -> Test:
+    """A role that only this kind has, like `developer`, is kept among the extras."""
+    return lambda value: not (isinstance(value, str) and value != kind.role and _ROLES.get(value) is kind)
+
+
+# Each field of ours, with what a value must be to be ours. What `to_dict` leaves out (an empty text or mapping)
+# is the user's own where it is given.
+_COMMON: dict[str, Test] = {
+    "content": _always,
     "name": _is_text,
-    "metadata": _is_mapping,
+    "metadata": is_some_mapping,
     "id": _is_text,
     "created_at": _is_time,
 }
-_ASSISTANT: dict[str, Callable[[Any], bool]] = {
-    **_COMMON,
-    "reasoning": _is_text,
-    "refusal": _is_text,
-    "finish_reason": _is_text,
-    "usage": _is_mapping,
-    "model": _is_text,
-    "response_id": _is_text,
-    "status": _is_status,
-    "error": _is_mapping,
-    "parts": _is_list,
+_FIELDS: dict[type[Message], dict[str, Test]] = {
+    SystemMessage: {"role": _is_no_alias(SystemMessage), **_COMMON},
+    UserMessage: {"role": _is_no_alias(UserMessage), **_COMMON},
+    AssistantMessage: {
+        "role": _is_no_alias(AssistantMessage),
+        **_COMMON,
+        "tool_calls": _is_some,
+        "function_call": _is_some,
+        "reasoning": _is_some_text,
+        "refusal": _is_text,
+        "finish_reason": _is_text,
+        "usage": _is_mapping,
+        "model": _is_text,
+        "response_id": _is_text,
+        "status": _is_status,
+        "error": _is_mapping,
+        "parts": _is_layout,
+    },
+    ToolMessage: {"role": _is_no_alias(ToolMessage), **_COMMON, "tool_call_id": _is_given},
 }
-_TOOL = {**_COMMON, "tool_call_id": _is_text}
 
 
-def _own_fields(kind: type[Message]) -> dict[str, Callable[[Any], bool]]:
-    if kind is AssistantMessage:
-        return _ASSISTANT
-    return _TOOL if kind is ToolMessage else _COMMON
+def _owner(kind: type[Message], present: Iterable[str]) -> Owns:
+    """Which extras would pass for a field of ours, in a dict that has the fields `present`."""
+    fields = _FIELDS[kind]
+    taken = {*present} - {"role"}
+    return lambda key, value: key in taken or (key in fields and fields[key](value))
 
 
 def to_dict(message: Message) -> dict[str, Any]:
@@ -99,7 +137,7 @@ def to_dict(message: Message) -> dict[str, Any]:
     if message.metadata:
         out["metadata"] = thaw(message.metadata)
     if message.extras:
-        _extras_to(type(message), message.extras, out)
+        put(message.extras, out, _owner(type(message), out))
     return out
 
 
@@ -110,11 +148,12 @@ def _content_to(content: str | tuple[Part, ...] | None) -> Any:
 
 
 def _assistant_to(message: AssistantMessage, out: dict[str, Any]) -> None:
-    legacy = [call for call in message.tool_calls if call.type == "function_call"]
-    if legacy:
-        out["function_call"] = legacy[0].to_dict()
-    if len(message.tool_calls) > len(legacy):
-        out["tool_calls"] = [call.to_dict() for call in message.tool_calls if call.type != "function_call"]
+    calls = message.tool_calls
+    if calls and calls[0].type == "function_call":
+        out["function_call"] = calls[0].to_dict()
+        calls = calls[1:]
+    if calls:
+        out["tool_calls"] = [call.to_listed() for call in calls]
     if message.reasoning:
         out["reasoning"] = message.reasoning
     for key in ("refusal", "finish_reason", "model", "response_id", "status"):
@@ -126,52 +165,14 @@ def _assistant_to(message: AssistantMessage, out: dict[str, Any]) -> None:
     if message.error is not None:
         out["error"] = thaw(message.error)
     if message.layout:
-        out["parts"] = [part.to_dict() for part in message.layout]
-
-
-def _extras_to(kind: type[Message], extras: Mapping[str, Any], out: dict[str, Any]) -> None:
-    """Extras go to the top level, or under `extras` where they would be taken for a field of ours."""
-    hidden: dict[str, Any] = {}
-    for key in sorted(extras, key="extras".__eq__):
-        value = extras[key]
-        if key == "role" and isinstance(value, str) and _ROLES.get(value) is kind:
-            out["role"] = value
-        elif key in out or _is_ours(kind, key, value, out):
-            hidden[key] = thaw(value)
-        else:
-            out[key] = thaw(value)
-    if hidden:
-        out["extras"] = hidden
-
-
-def _is_ours(kind: type[Message], key: str, value: Any, present: Mapping[str, Any]) -> bool:
-    """Whether `key: value` at the top level would be read as a field of ours."""
-    if key == "extras":
-        return _is_hidden(kind, value, present)
-    if key in ("role", "content"):
-        return True
-    if key in ("tool_calls", "function_call"):
-        return kind is AssistantMessage and bool(value)
-    fields = _own_fields(kind)
-    return key in fields and fields[key](value)
-
-
-def _is_hidden(kind: type[Message], value: Any, present: Mapping[str, Any]) -> bool:
-    """Whether `extras` is what `_extras_to` hid there: each of its keys would clash with one of ours."""
-    if not isinstance(value, Mapping) or not value:
-        return False
-    hidden: Mapping[str, Any] = value
-    clashing = {*_own_fields(kind), "role", "content", "tool_calls", "function_call", "extras"}
-    return all(
-        key in clashing and (key in present or _is_ours(kind, key, item, present)) for key, item in hidden.items()
-    )
+        out["parts"] = [layout_to_dict(part) for part in message.layout]
 
 
 def from_dict(data: Any) -> Message:
     """`Message.from_dict`."""
-    if not isinstance(data, Mapping):
+    if not is_mapping(data):
         raise InvalidMessageError(f"{type(data).__name__} is no message")
-    raw: Mapping[str, Any] = data
+    raw = data
     role = raw.get("role")
     kind = _ROLES.get(role) if isinstance(role, str) else None
     if kind is None:
@@ -187,19 +188,16 @@ def fill(message: Message, line: bytes) -> None:
 
 
 def _fill(message: Message, kind: type[Message], raw: Mapping[str, Any], *, trusted: bool) -> None:
-    fields = _own_fields(kind)
+    fields = _FIELDS[kind]
     own: dict[str, Any] = {}
-    extras: dict[str, Any] = {}
+    rest: dict[str, Any] = {}
     for key, value in raw.items():
-        if key in fields and fields[key](value):
+        test = fields.get(key)
+        if test is not None and test(value):
             own[key] = value
-        elif key == "extras" and _is_hidden(kind, value, raw):
-            extras.update(value)
-        elif key == "role" or key == "content":
-            if key == "role" and value != kind.role:
-                extras["role"] = value
-        elif not (kind is AssistantMessage and key in ("tool_calls", "function_call") and value):
-            extras[key] = value
+        else:
+            rest[key] = value
+    extras = take(rest, _owner(kind, own)) if "extras" in rest else rest
     _set(message, "content", _content_from(raw.get("content"), trusted))
     _set(message, "name", own.get("name"))
     _set(message, "metadata", freeze_mapping(own.get("metadata")))
@@ -209,20 +207,20 @@ def _fill(message: Message, kind: type[Message], raw: Mapping[str, Any], *, trus
     if kind is AssistantMessage:
         _fill_assistant(message, raw, own)
     elif kind is ToolMessage:
-        _set(message, "tool_call_id", _call_id_from(raw, own))
+        _set(message, "tool_call_id", _call_id_from(own))
 
 
-def _call_id_from(raw: Mapping[str, Any], own: Mapping[str, Any]) -> str | None:
-    call_id: str | None = own.get("tool_call_id")
-    if call_id is None and raw.get("tool_call_id") is not None:
-        raise InvalidMessageError(f"tool_call_id: {type(raw['tool_call_id']).__name__} is no string")
+def _call_id_from(own: Mapping[str, Any]) -> str | None:
+    call_id = own.get("tool_call_id")
+    if call_id is not None and not isinstance(call_id, str):
+        raise InvalidMessageError(f"tool_call_id: {type(call_id).__name__} is no string")
     return call_id
 
 
 def _content_from(content: Any, trusted: bool) -> str | tuple[Part, ...] | None:
     if content is None or isinstance(content, str):
         return content
-    if isinstance(content, (list, tuple)):
+    if is_list(content):
         return freeze_parts(content, "content")
     if trusted:
         return None
@@ -237,16 +235,17 @@ def _fill_assistant(message: Message, raw: Mapping[str, Any], own: Mapping[str, 
     _set(message, "usage", freeze(own.get("usage")))
     _set(message, "error", freeze(own.get("error")))
     layout = own.get("parts") or ()
-    _set(message, "layout", tuple(layout_from_dict(part, f"parts[{i}]") for i, part in enumerate(layout)))
+    _set(message, "layout", freeze_layout(layout, "parts"))
 
 
 def _calls_from(raw: Mapping[str, Any]) -> tuple[ToolCall, ...]:
     calls: list[ToolCall] = []
-    if legacy := raw.get("function_call"):
+    legacy = raw.get("function_call")
+    if legacy:
         calls.append(ToolCall.from_legacy(legacy, "function_call"))
     listed = raw.get("tool_calls")
     if listed:
-        if not isinstance(listed, (list, tuple)):
+        if not is_list(listed):
             raise InvalidMessageError(f"tool_calls: {type(listed).__name__} is no list")
         entries: Sequence[Any] = listed
         calls += [ToolCall.from_dict(call, f"tool_calls[{index}]") for index, call in enumerate(entries)]

@@ -50,7 +50,7 @@ class Update(Change):
         new, shown = draft.place(chosen, view, 0, lines)
         return draft.append(self, "update", new, shown)
 
-    def _call(self, messages: tuple[Message, ...]) -> list[Given]:
+    def _call(self, messages: Sequence[Message]) -> list[Given]:
         self.guard(True)
         try:
             result = self.function(list(messages))
@@ -150,7 +150,7 @@ class Rewind(Change):
         if view.runs == state.view.runs:
             return self.nothing(draft)
         receipt = draft.append(self, "rewind", (), view)
-        state.rewound = receipt.version
+        state.note(rewound=receipt.version)
         return receipt
 
     def _target(self, state: State) -> ViewState:

@@ -83,9 +83,11 @@ class ChatMemory:
         await self.drain()
 
     def __del__(self) -> None:
-        if self._engine.guard.life in (Life.OPEN, Life.DRAINING):
-            self._engine.abandon()
-            warnings.warn(f"{self!r} was never closed: use `async with`", ResourceWarning, source=self, stacklevel=1)
+        engine: Engine | None = getattr(self, "_engine", None)
+        if engine is not None and engine.guard.life in (Life.OPEN, Life.DRAINING):
+            text = f"{self!r} was never closed: use `async with`"
+            engine.abandon()
+            warnings.warn(text, ResourceWarning, source=self, stacklevel=1)
 
     def __repr__(self) -> str:
         return f"<ChatMemory on {type(self._engine.repository).__name__}, {self._engine.guard.life.name.lower()}>"

@@ -120,7 +120,8 @@ class Operation(Generic[T]):
     def run(self, draft: Draft) -> T:
         """Check owner, key and expected version, in this order, then apply."""
         state = draft.state
-        self.check_owner(self.owner, state)
+        if self.owner is not None:
+            self.check_owner(self.owner, state)
         if self.key is not None:
             done = draft.keys.get(self.key) or self.found
             if done is not None:
@@ -136,7 +137,7 @@ class Operation(Generic[T]):
     @staticmethod
     def check_owner(owner: str | None, state: State) -> None:
         """Refuse an owner who is not the conversation's; no owner on either side is not checked."""
-        if owner is not None and state.owner is not None and owner != state.owner:
+        if owner is not None and state.facts.owner not in (None, owner):
             raise OwnerError("the conversation belongs to another owner")
 
     def check_version(self, state: State) -> None:
@@ -209,8 +210,18 @@ class Add(Change):
 
     __slots__ = ("lines",)
 
-    def __init__(self, future: asyncio.Future[Receipt], lines: Sequence[bytes], **common: Any) -> None:
-        super().__init__(future, size=sum(map(len, lines)), **common)
+    def __init__(
+        self,
+        future: asyncio.Future[Receipt],
+        lines: Sequence[bytes],
+        *,
+        key: str | None = None,
+        expected_version: int | None = None,
+        owner: str | None = None,
+        digest: str | None = None,
+    ) -> None:
+        size = sum(map(len, lines))
+        super().__init__(future, key=key, expected_version=expected_version, owner=owner, digest=digest, size=size)
         self.lines = lines
 
     def repeats(self, kind: EntryKind, stored: Sequence[Message] | None) -> bool:
@@ -246,7 +257,7 @@ class Clear(Change):
         if not state.view.messages:
             return self.nothing(draft)
         receipt = draft.append(self, "clear", (), EMPTY_VIEW)
-        state.cleared = receipt.version
+        state.note(cleared=receipt.version)
         return receipt
 
 
@@ -289,12 +300,13 @@ class Describe(Change):
 
     def apply(self, draft: Draft) -> Receipt:
         state = draft.state
-        title = state.title if self.title is None else self.title
-        metadata = state.metadata if self.metadata is None else self.metadata
-        if (title, metadata) == (state.title, state.metadata):
+        facts = state.facts
+        title = facts.title if self.title is None else self.title
+        metadata = facts.metadata if self.metadata is None else self.metadata
+        if (title, metadata) == (facts.title, facts.metadata):
             return self.nothing(draft)
         receipt = draft.append(self, "describe", (), state.view)
-        state.title, state.metadata = title, metadata
+        state.note(title=title, metadata=metadata)
         return receipt
 
 

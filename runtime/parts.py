@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from diarist.runtime.codec import WIDE, encode
 from diarist.runtime.errors import InvalidMessageError
-from diarist.runtime.values import EMPTY, freeze_mapping, thaw
+from diarist.runtime.extras import Owns, put, take
+from diarist.runtime.values import EMPTY, freeze_mapping, is_mapping, is_some_mapping, thaw
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,13 +20,18 @@ class _WithExtras:
     def __post_init__(self) -> None:
         object.__setattr__(self, "extras", freeze_mapping(self.extras))
 
+    def _with_extras(self, out: dict[str, Any]) -> dict[str, Any]:
+        if self.extras:
+            put(self.extras, out, _owner(*out))
+        return out
+
 
 @dataclass(frozen=True, slots=True)
 class TextPart(_WithExtras):
     text: str
 
     def to_dict(self) -> dict[str, Any]:
-        return {"type": "text", "text": self.text, **thaw(self.extras)}
+        return self._with_extras({"type": "text", "text": self.text})
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +43,7 @@ class ImagePart(_WithExtras):
 
     def to_dict(self) -> dict[str, Any]:
         image = {"url": self.url} if self.detail is None else {"url": self.url, "detail": self.detail}
-        return {"type": "image_url", "image_url": image, **thaw(self.extras)}
+        return self._with_extras({"type": "image_url", "image_url": image})
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +56,8 @@ class FilePart(_WithExtras):
 
     def to_dict(self) -> dict[str, Any]:
         fields = {"filename": self.filename, "file_id": self.file_id, "file_data": self.file_data}
-        return {
-            "type": "file",
-            "file": {key: value for key, value in fields.items() if value is not None},
-            **thaw(self.extras),
-        }
+        file = {key: value for key, value in fields.items() if value is not None}
+        return self._with_extras({"type": "file", "file": file})
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +67,7 @@ class ReasoningPart(_WithExtras):
     text: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        return {"type": "reasoning", "text": self.text, **thaw(self.extras)}
+        return self._with_extras({"type": "reasoning", "text": self.text})
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,17 +100,19 @@ _IMAGE_KEYS = frozenset({"url", "detail"})
 _FILE_KEYS = frozenset({"filename", "file_id", "file_data"})
 
 
-def _rest(data: Mapping[str, Any], *known: str) -> dict[str, Any]:
-    return {key: value for key, value in data.items() if key not in known}
+def _owner(*names: str) -> Owns:
+    return lambda key, _value: key in names
+
+
+def _rest(data: Mapping[str, Any], *known: str) -> Mapping[str, Any]:
+    rest = {key: value for key, value in data.items() if key not in known}
+    return take(rest, _owner(*known)) if rest else rest
 
 
 def _strings(data: Any, allowed: frozenset[str]) -> dict[str, str] | None:
     """`data` as a dict if it is a mapping of some of the allowed keys to strings, else None."""
-    if not isinstance(data, Mapping):
-        return None
-    mapping: Mapping[Any, Any] = data
-    if allowed.issuperset(mapping) and all(isinstance(item, str) for item in mapping.values()):
-        return dict(mapping)
+    if is_mapping(data) and allowed.issuperset(data) and all(isinstance(item, str) for item in data.values()):
+        return dict(data)
     return None
 
 
@@ -115,9 +120,9 @@ def part_from_dict(data: Any, path: str) -> Part:
     """One content part of the OpenAI chat format; a kind or shape that is not known is kept whole."""
     if isinstance(data, str):
         return TextPart(data)
-    if not isinstance(data, Mapping):
+    if not is_mapping(data):
         raise InvalidMessageError(f"{path}: {type(data).__name__} is no content part")
-    raw: Mapping[str, Any] = data
+    raw = data
     kind = raw.get("type")
     if kind == "text" and isinstance(raw.get("text"), str):
         return TextPart(raw["text"], extras=_rest(raw, "type", "text"))
@@ -129,21 +134,45 @@ def part_from_dict(data: Any, path: str) -> Part:
         file = _strings(raw.get("file"), _FILE_KEYS)
         if file is not None:
             return FilePart(**file, extras=_rest(raw, "type", "file"))
+    if kind == "reasoning" and isinstance(raw.get("text"), str):
+        return ReasoningPart(raw["text"], extras=_rest(raw, "type", "text"))
+    if kind == "tool_call" and type(raw.get("call")) is int and len(raw) == 2:
+        return ToolCallPart(raw["call"])
     return OpaquePart(raw)
 
 
+def layout_to_dict(part: Part) -> dict[str, Any]:
+    """One of `AssistantMessage.layout`: as in content, but a block kept whole stays whole, whatever it looks like."""
+    if isinstance(part, OpaquePart) and _is_ambiguous(part.data):
+        return {"type": "opaque", "data": thaw(part.data)}
+    return part.to_dict()
+
+
 def layout_from_dict(data: Any, path: str) -> Part:
-    """One of `AssistantMessage.parts` as `to_dict` wrote it."""
-    if isinstance(data, Mapping):
-        raw: Mapping[str, Any] = data
-        if raw.get("type") == "reasoning" and isinstance(raw.get("text"), str):
-            return ReasoningPart(raw["text"], extras=_rest(raw, "type", "text"))
-        if raw.get("type") == "tool_call" and type(raw.get("call")) is int and len(raw) == 2:
-            return ToolCallPart(raw["call"])
+    """The inverse of `layout_to_dict`."""
+    if is_mapping(data):
+        raw = data
+        inside = raw.get("data")
+        if raw.get("type") == "opaque" and len(raw) == 2 and is_mapping(inside) and _is_ambiguous(inside):
+            return OpaquePart(inside)
     return part_from_dict(data, path)
 
 
+def _is_ambiguous(data: Mapping[str, Any]) -> bool:
+    """Whether a block of a vendor would be read as something else."""
+    return layout_from_dict(data, "") != OpaquePart(data)
+
+
+def freeze_layout(parts: Iterable[Any], path: str) -> tuple[Part, ...]:
+    """`freeze_parts` for `AssistantMessage.layout`."""
+    return tuple(
+        part if isinstance(part, Part) else layout_from_dict(part, f"{path}[{index}]")
+        for index, part in enumerate(parts)
+    )
+
+
 ToolKind = Literal["function", "custom", "function_call"]
+_KINDS = frozenset(get_args(ToolKind))
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,27 +187,49 @@ class ToolCall(_WithExtras):
     arguments: str = "{}"
     type: ToolKind = "function"
 
+    def __post_init__(self) -> None:
+        super(ToolCall, self).__post_init__()
+        if self.type == "function_call" and self.id is not None:
+            raise InvalidMessageError("a function_call has no id")
+
     def to_dict(self) -> dict[str, Any]:
-        extras = thaw(self.extras)
         if self.type == "function_call":
-            return {"name": self.name, "arguments": self.arguments, **extras}
+            return self._with_extras({"name": self.name, "arguments": self.arguments})
         inner = "arguments" if self.type == "function" else "input"
         body = {"name": self.name, inner: self.arguments}
-        body.update(extras.pop(self.type, {}))
-        return {"id": self.id, "type": self.type, self.type: body, **extras}
+        out: dict[str, Any] = {"id": self.id, "type": self.type, self.type: body}
+        if self.extras:
+            extras = dict(self.extras)
+            if is_some_mapping(extras.get(self.type)):
+                put(extras.pop(self.type), body, _owner("name", inner))
+            put(extras, out, self._owns)
+        return out
+
+    def to_listed(self) -> dict[str, Any]:
+        """As an entry of `tool_calls`; a `function_call` is one, in a form of ours, where it isn't the first call."""
+        return {"type": self.type, self.type: self.to_dict()} if self.type == "function_call" else self.to_dict()
+
+    def _owns(self, key: str, value: Any) -> bool:
+        return _owns_in_call(self.type, key, value)
 
     @staticmethod
     def from_dict(data: Any, path: str = "tool_call") -> ToolCall:
-        if not isinstance(data, Mapping):
+        if not is_mapping(data):
             raise InvalidMessageError(f"{path}: {type(data).__name__} is no tool call")
-        raw: Mapping[str, Any] = data
+        raw = data
+        if raw.get("type") == "function_call" and len(raw) == 2:
+            return ToolCall.from_legacy(raw.get("function_call"), f"{path}.function_call")
         kind: Literal["function", "custom"] = "custom" if raw.get("type") == "custom" else "function"
         inside = raw.get(kind)
-        if not isinstance(inside, Mapping):
+        if not is_mapping(inside):
             raise InvalidMessageError(f"{path}.{kind}: missing, or no mapping")
-        body: Mapping[str, Any] = inside
+        body = inside
         inner = "arguments" if kind == "function" else "input"
-        extras = _rest(raw, "id", "type", kind)
+        extras: dict[str, Any] = {key: value for key, value in raw.items() if key not in ("id", "type", kind)}
+        if raw.get("type", kind) != kind:
+            extras["type"] = raw["type"]
+        if "extras" in extras:
+            extras = dict(take(extras, lambda key, value: _owns_in_call(kind, key, value)))
         if more := _rest(body, "name", inner):
             extras[kind] = more
         call_id = raw.get("id")
@@ -192,13 +243,20 @@ class ToolCall(_WithExtras):
     @staticmethod
     def from_legacy(data: Any, path: str) -> ToolCall:
         """The deprecated `function_call` of the chat format."""
-        if not isinstance(data, Mapping):
+        if not is_mapping(data):
             raise InvalidMessageError(f"{path}: {type(data).__name__} is no function call")
-        raw: Mapping[str, Any] = data
+        raw = data
         if not isinstance(raw.get("name"), str):
             raise InvalidMessageError(f"{path}.name: missing, or no string")
         extras = _rest(raw, "name", "arguments")
         return ToolCall(None, raw["name"], arguments_text(raw.get("arguments")), "function_call", extras=extras)
+
+
+def _owns_in_call(kind: str, key: str, value: Any) -> bool:
+    """A vendor's own `type` (Moonshot has `builtin_function`) is kept in its place."""
+    if key == "type":
+        return not (kind == "function" and isinstance(value, str) and value not in _KINDS)
+    return key in ("id", kind)
 
 
 def arguments_text(arguments: Any) -> str:
@@ -210,10 +268,14 @@ def arguments_text(arguments: Any) -> str:
     return encode(arguments).removeprefix(WIDE).decode()
 
 
-def freeze_parts(parts: Any, path: str) -> tuple[Part, ...]:
+def freeze_parts(parts: Iterable[Any], path: str) -> tuple[Part, ...]:
     """A tuple of parts; dicts are read in the OpenAI format, strings are text."""
-    known = (TextPart, ImagePart, FilePart, ReasoningPart, ToolCallPart, OpaquePart)
+    known = (TextPart, ImagePart, FilePart, ReasoningPart, ToolCallPart)
     return tuple(
-        part if isinstance(part, known) else part_from_dict(part, f"{path}[{index}]")
-        for index, part in enumerate(parts)
+        part if isinstance(part, known) else _unwrapped(part, f"{path}[{index}]") for index, part in enumerate(parts)
     )
+
+
+def _unwrapped(part: Any, path: str) -> Part:
+    """An opaque part only where the kind is not known: what is stored must read back as what it was."""
+    return part_from_dict(part.data if isinstance(part, OpaquePart) else part, path)

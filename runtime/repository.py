@@ -3,6 +3,9 @@
 A repository keeps, per conversation, a head and a log of records. It knows nothing of messages: payload and
 state are bytes to it. Every method may be called from one event loop only, and concurrently.
 
+What passes through the port is never changed by either side. `Head`, `StoredRecord` and `Commit` are made for
+every commit, and are not frozen because a frozen dataclass takes three times as long to make.
+
 Errors: `BackendError` for what the driver reports (its error as the cause), with the outcome that is certain.
 """
 
@@ -19,7 +22,7 @@ Point = tuple[str, int]
 """(life, version): where a conversation stands. Both are compared together."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Head:
     """The plain columns of a conversation, and the runtime's opaque state.
 
@@ -40,7 +43,7 @@ class Head:
         return (self.life, self.version)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class StoredRecord:
     """One record as it is stored, under the version of its first entry. An erased one has only its header."""
 
@@ -68,7 +71,7 @@ class Done:
     digest: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Commit:
     """One record to append and the head that results, if the conversation still stands at `expected`.
 
@@ -126,7 +129,8 @@ class Capabilities:
     """What a store can do, as data. The conformance suite tests each in both directions.
 
     `max_record_bytes`: of a payload, in bytes. `max_batch`: commits in one call. `batches`: calls of `commit` in
-    flight at once. `durable`: what was committed survives the process.
+    flight at once. `durable`: what was committed survives the process, and every repository on the same store sees
+    it; without, each repository has a store of its own.
     """
 
     name: str
@@ -165,7 +169,8 @@ class Repository(Protocol):
 
     @classmethod
     def open(cls, url: str) -> Self:
-        """A repository for a URL, which owns its connections. Nothing is connected yet."""
+        """A repository for a URL, which owns its connections. Nothing is connected yet. A URL that is not for this
+        kind of store, or that it can't read, is a `BackendError`, not executed."""
         ...
 
     async def prepare(self) -> None:
@@ -173,7 +178,8 @@ class Repository(Protocol):
         ...
 
     async def close(self) -> None:
-        """Let go of what this repository opened; not of a client that was lent to it. Can be repeated."""
+        """Finish the commits that run, then let go of what this repository opened; not of a client that was lent to
+        it. Can be repeated. Afterwards all calls but `close` fail as not executed (a store in memory may go on)."""
         ...
 
     async def load(self, key: Key) -> Snapshot | None:
@@ -182,7 +188,10 @@ class Repository(Protocol):
 
     async def commit(self, commits: Sequence[Commit], settle: Settle) -> None:
         """Append records of different conversations. Each is atomic on its own: its record, its head and its
-        keys, or nothing. What was not settled on return, or when this raises, counts as unknown."""
+        keys, or nothing. What was not settled on return, or when this raises, counts as unknown.
+
+        A payload over `max_record_bytes` is `Rejected`. A key that is done already takes the new `Done`. When the
+        caller is cancelled, `settle` is not called any more, but what began is still executed."""
         ...
 
     async def versions(self, keys: Collection[Key]) -> Mapping[Key, Point]:
@@ -212,7 +221,8 @@ class Repository(Protocol):
 
     async def sweep(self, now: float, *, limit: int = 100) -> int:
         """Remove up to `limit` tombstones that expired before `now` (s), with all that belongs to them, and finish
-        erasures that a crash cut short. Returns how many conversations it touched; 0: nothing left to do."""
+        erasures that a crash cut short: all text up to a tombstone goes, also where the conversation was made anew
+        over it meanwhile. Returns how many conversations it touched; 0: nothing left to do."""
         ...
 
 

@@ -22,7 +22,6 @@ from diarist.runtime.errors import (
     Outcome,
     mark_outcome,
 )
-from diarist.runtime.ids import new_id
 from diarist.runtime.operations import UNRESOLVED, Operation, Read, Status
 from diarist.runtime.repository import (
     Commit,
@@ -58,6 +57,7 @@ class Scheduler:
         self._scheduled = False
         self._batches = 0
         self._drafts: set[Draft] = set()
+        self._now = self._today = 0.0
         self.commits = 0
         self.conflicts = 0
         self.batch_sizes: Counter[int] = Counter()
@@ -80,6 +80,7 @@ class Scheduler:
         slot.phase = Phase.IDLE
         if not slot.mail:
             slot.mail = None
+            self._engine.registry.rest(slot)
         elif slot.state is None:
             slot.phase = Phase.BUSY
             self._engine.loader.load(slot)
@@ -95,17 +96,21 @@ class Scheduler:
 
     def _flush(self) -> None:
         self._scheduled = False
+        engine, ready = self._engine, self._ready
+        most = engine.capabilities.max_batch
+        # One time for the whole batch: its conversations share the objects, and the clocks are read once.
+        self._now, self._today = engine.clock.monotonic(), engine.clock.time()
         batch: list[Draft] = []
         size = 0
-        while self._ready and len(batch) < self._engine.capabilities.max_batch and size < BATCH_BYTES:
-            draft = self._draft(self._ready.popleft())
+        while ready and len(batch) < most and size < BATCH_BYTES:
+            draft = self._draft(ready.popleft())
             if draft is not None:
                 batch.append(draft)
                 size += draft.size
         if batch:
             self._batches += 1
-            self._engine.start(self._commit(batch))
-        if self._ready:
+            engine.start(self._commit(batch))
+        if ready:
             self._schedule()
 
     # From mail to a draft
@@ -124,8 +129,8 @@ class Scheduler:
             engine.loader.confirm(slot)
             return None
         index = slot.index if slot.index is not None else RecordIndex()
-        draft = Draft(slot, slot.state, index, new_id(engine.environment.random), engine.window)
-        draft.sequence = engine.sequence
+        draft = Draft(slot, slot.state, index, engine.new_id, engine.window)
+        draft.sequence, draft.started = engine.sequence, self._now
         slot.phase = Phase.FLYING
         if not self._fill(draft, mail):
             slot.phase = Phase.BUSY
@@ -137,7 +142,7 @@ class Scheduler:
         return None
 
     def _must_confirm(self, slot: Slot, first: Operation[Any], alone: bool) -> bool:
-        if slot.checked_at + self._engine.limits.confirm_seconds < self._engine.clock.monotonic():
+        if slot.checked_at + self._engine.limits.confirm_seconds < self._now:
             return True
         return alone and isinstance(first, Read) and self._is_stale(slot, first)
 
@@ -195,7 +200,7 @@ class Scheduler:
     def _finish(self, draft: Draft) -> bool:
         """Encode the record. One that is too large after all is split into single operations."""
         try:
-            commit = draft.finish(self._engine.clock.time())
+            commit = draft.finish(self._today)
         except Exception as error:
             # Of this conversation alone, whatever it is: the others of the batch are to be written.
             self._engine.failures += 1
@@ -282,13 +287,13 @@ class Scheduler:
         self._landed(draft)
         self.commits += 1
         slot.attempts = 0
-        slot.checked, slot.checked_at = draft.sequence, engine.clock.monotonic()
+        slot.checked, slot.checked_at = draft.sequence, draft.started
         slot.state = decode_head(commit.head) if draft.deleted else draft.state
         slot.index = _pruned(draft)
         slot.view = None
         slot.remember(draft.keys)
         _tell_repeats(slot, draft.keys)
-        engine.weigh(slot)
+        engine.registry.weigh(slot, draft.weight)
         self._deliver(draft.answers)
         self.wake(slot)
 
@@ -382,9 +387,9 @@ def _tell_repeats(slot: Slot, keys: Mapping[str, Done]) -> None:
 
 def _pruned(draft: Draft) -> RecordIndex | None:
     """The slot's index, without records that long left the view."""
-    if draft.deleted:
-        return None
     runs = draft.state.view.runs
+    if draft.deleted or not runs:
+        return None
     if len(draft.index.positions) > 64 + 2 * len(draft.state.view.messages):
         return draft.index.pruned(runs)
     return draft.index

@@ -73,7 +73,7 @@ def _build(folder: Path) -> None:
         source = Path(work, "source")
         shutil.copytree(module["Dir"], source, copy_function=shutil.copyfile)
         _make_writable(source)
-        # The program panics at start without it: only a release archive has this file.
+        # The program panics at start without this file, and the module doesn't hold it.
         (source / "build/version/version.txt").write_text(f"v{VERSION}\n")
         target = folder / "ferretdb"
         run(

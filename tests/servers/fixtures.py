@@ -20,7 +20,7 @@ CASSANDRA_URL = "DIARIST_CASSANDRA_URL"
 REQUIRED = "DIARIST_REQUIRE_SERVERS"
 NO_SERVER = "no server to test with"
 HINTS = {
-    MONGODB_URL: f"install Go, or set {MONGODB_URL}",
+    MONGODB_URL: f"install Go 1.24, or set {MONGODB_URL}",
     CASSANDRA_URL: f"install Java 17 and Maven, or set {CASSANDRA_URL}",
 }
 FETCHES = {

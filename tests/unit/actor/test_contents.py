@@ -196,14 +196,14 @@ async def test_keys_of_the_callers_own_that_are_named_like_ours_survive() -> Non
         ({"reasoning": 5}, "reasoning"),
         ({"status": "done"}, "status"),
         ({"usage": [1]}, "usage"),
-        ({"layout": [{"type": "text"}]}, "layout"),
+        ({"layout": [5]}, "layout"),
         ({"model": b"m"}, "model"),
     ],
 )
 async def test_a_field_of_the_wrong_type_is_refused(fields: dict[str, Any], name: str) -> None:
     """It would be written, and the conversation could not be read again."""
     async with rig() as r:
-        with pytest.raises(InvalidMessageError, match=rf"messages\[0\]: {name}"):
+        with pytest.raises(InvalidMessageError, match=name):
             await r.chat.add(AssistantMessage("x", **fields))
         assert not r.store.commits
 
