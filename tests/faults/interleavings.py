@@ -66,7 +66,7 @@ def _chaos(rng: random.Random) -> Chaos | None:
     if rng.random() < 0.2:
         return Chaos(random.Random(rng.getrandbits(64)))
     worst = rng.choice((0.02, 0.1, 0.25))
-    faults = {fault: rng.uniform(0, worst) for fault in Fault if fault is not Fault.NONE}
+    faults: dict[Fault, float] = {fault: rng.uniform(0, worst) for fault in Fault if fault is not Fault.NONE}
     return Chaos(
         random.Random(rng.getrandbits(64)), faults, reads=rng.uniform(0, worst / 2), breaks=rng.uniform(0, worst / 2)
     )
@@ -177,8 +177,9 @@ def _merged(one: Any, two: Any) -> Any:
         assert (one.version, one.first, one.count) == (two.version, two.first, two.count)
         assert not (one.replayed and two.replayed) or one == two
     for result in (one, two):
-        if isinstance(result, Receipt):
+        if not isinstance(result, BaseException):
             return result
+    assert isinstance(one, BaseException)
     found = outcome_of(one)
     return one if found is not None and found.outcome == "unknown" else two
 
@@ -232,7 +233,8 @@ async def _cancelled(rng: random.Random, task: asyncio.Future[Any]) -> Any:
 
 def _never_started(error: BaseException) -> BaseException:
     """Cancelled before the call's first step: it is Python's error, and nothing was done."""
-    frames, trace = [], error.__traceback__
+    frames: list[str] = []
+    trace = error.__traceback__
     while trace is not None:
         frames.append(trace.tb_frame.f_code.co_name)
         trace = trace.tb_next

@@ -51,7 +51,7 @@ async def test_before_and_after_a_message_also_inside_an_entry(name: str, before
     for options, view in (({"before": name}, before), ({"after": name}, after)):
         async with rig() as r:
             await _records(r)
-            await r.chat.rewind(**options)
+            await r.chat.rewind(**options)  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
             assert await _shown(r) == list(view)
 
 
@@ -137,7 +137,7 @@ async def test_versions_and_messages_of_an_earlier_life_are_gone() -> None:
         await r.chat.delete()
         await r.chat.add(_named("new"))
         for options in ({"version": 3}, {"version": 6}, {"before": "c"}):
-            error = await failure(r.chat.rewind(**options))  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
+            error = await failure(r.chat.rewind(**options))  # pyright: ignore[reportArgumentType]
             assert isinstance(error, NotFoundError), options
         assert await r.chat.rewind(0) == Receipt(8, 1, 0)
         await r.chat.rewind(7)
@@ -151,7 +151,7 @@ async def test_a_purged_version_is_a_typed_error_and_the_rest_goes_on() -> None:
         key = r.store.commits[0].key
         assert await r.inner.erase(key, 1, 2) == 2
         for options in ({"version": 1}, {"before": "a"}):
-            error = await failure(r.chat.rewind(**options))  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
+            error = await failure(r.chat.rewind(**options))  # pyright: ignore[reportArgumentType]
             assert isinstance(error, NotFoundError), options
         await r.chat.rewind(0)
         assert await log_of(r.chat) == ["c"]

@@ -16,6 +16,7 @@ from diarist import (
     ToolMessage,
     UserMessage,
 )
+from diarist.runtime.edits import UpdateFunction
 from diarist.runtime.views import MAX_RANGES
 from tests.support.actor import Rig, failure, log_of, outcome, rig, texts, user
 
@@ -93,8 +94,9 @@ async def test_a_changed_message_is_new_and_keeps_its_id() -> None:
 async def test_the_same_list_back_changes_nothing() -> None:
     async with rig() as r:
         await _filled(r)
-        for same in (lambda view: view, lambda view: [message.to_dict() for message in view], iter, tuple):
-            assert await r.chat.update(same) == Receipt(1, 4, 0)  # type: ignore[operator] # pyright: ignore
+        same: list[UpdateFunction] = [lambda view: view, lambda view: [m.to_dict() for m in view], iter, tuple]
+        for function in same:
+            assert await r.chat.update(function) == Receipt(1, 4, 0)
         assert len(r.store.commits) == 1
 
 
@@ -103,7 +105,12 @@ async def test_it_sees_the_whole_view_with_unmatched_tool_messages() -> None:
         call = AssistantMessage("", [ToolCall("c1", "look", "{}"), ToolCall("c2", "look", "{}")])
         await r.chat.add(user("q"), call, ToolMessage("r", "c1"), user("next"))
         seen: list[list[str]] = []
-        await r.chat.update(lambda view: seen.append([message.role for message in view]) or view)
+
+        def function(view: Sequence[Message]) -> Sequence[Message]:
+            seen.append([message.role for message in view])
+            return view
+
+        await r.chat.update(function)
         assert seen[-1] == ["user", "assistant", "tool", "user"]
 
 
