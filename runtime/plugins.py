@@ -5,6 +5,7 @@ So the runtime imports neither backends nor adapters, and third parties register
 
 from __future__ import annotations
 
+from functools import cache
 from importlib.metadata import entry_points
 from typing import Any
 
@@ -14,8 +15,12 @@ REPOSITORIES = "diarist.repositories"
 AGGREGATES = "diarist.aggregates"
 
 
+@cache
 def find(group: str, name: str) -> Any:
-    """The object registered under `name`; `MissingDependencyError` says what is known, or what to install."""
+    """The object registered under `name`; `MissingDependencyError` says what is known, or what to install.
+
+    Cached: reading the metadata of all installed packages takes milliseconds, and each recorded stream asks.
+    """
     entries = entry_points(group=group)
     for entry in entries:
         if entry.name == name:

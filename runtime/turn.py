@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterable, Sequence
+from collections.abc import AsyncIterable, Callable, Sequence
 from typing import Any, Self, TypeVar
 
 import anyio
@@ -37,6 +37,7 @@ from diarist.runtime.turns import TurnQueue
 from diarist.runtime.views import EMPTY_VIEW, RecordIndex, Run, ViewState, positions
 
 C = TypeVar("C")
+Choice = Callable[[Sequence[Message], Sequence[Message]], Sequence[Message]]
 
 logger = logging.getLogger("diarist.runtime")
 
@@ -68,6 +69,8 @@ class Turn:
         """An earlier turn with the key did not end: its rounds are in `messages`."""
         self.overtaken = False
         """Others wrote between the turn's start and its commit."""
+        self.only: Choice | None = None
+        """Set before the turn is entered: which of the given messages are new to the view that it starts on."""
         self._queue: TurnQueue | None = None
         self._timer: TimerHandle | None = None
         self._view: ViewState = EMPTY_VIEW
@@ -123,6 +126,7 @@ class Turn:
         self.check_running()
         state = started.state
         self._view = state.view
+        self._choose()
         self._ground = Ground(state.point, state.life, state.version, state.version)
         if started.done is not None:
             await self._replay(started.done)
@@ -130,6 +134,13 @@ class Turn:
             self._resume(started.partly)
         if self._asked and self.settings.commit != "turn" and not self.replayed:
             await self._store_asked()
+
+    def _choose(self) -> None:
+        if self.only is not None:
+            chosen = {id(message) for message in self.only(self._view.messages, tuple(self._own))}
+            lines = zip(self._asked, self._own, strict=True)
+            self._asked = [line for line, message in lines if id(message) in chosen]
+            self._own = [message for message in self._own if id(message) in chosen]
 
     async def _replay(self, done: Done) -> None:
         """The key is done: find the answer that its last entry brought."""

@@ -1,0 +1,48 @@
+"""Running a few coroutines side by side, and yielding what they give as soon as it is known."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from typing import Any, TypeVar
+
+import anyio
+
+T = TypeVar("T")
+
+END_SECONDS = 5.0
+"""How long cancelled work may take to end, before it is left alone."""
+
+
+async def as_completed(work: Sequence[Callable[[], Awaitable[T]]], limit: int) -> AsyncGenerator[T, None]:
+    """The results in the order in which they come, at most `limit` at work at once.
+
+    No task group is open while it yields: whoever iterates may be in another scope by then. However it ends, no task
+    is left behind. A single piece of work runs in the task that asks for it.
+    """
+    if len(work) == 1:
+        yield await work[0]()
+        return
+    waiting = list(reversed(work))
+    running: set[asyncio.Future[T]] = set()
+    try:
+        while waiting or running:
+            while waiting and len(running) < limit:
+                running.add(asyncio.ensure_future(waiting.pop()()))
+            done, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+            results = [item.result() for item in done]
+            for result in results:
+                yield result
+    finally:
+        await _end(running)
+
+
+async def _end(running: set[asyncio.Future[Any]]) -> None:
+    for task in running:
+        task.cancel()
+    if running:
+        with anyio.move_on_after(END_SECONDS, shield=True):
+            await asyncio.wait(running)
+        for task in running:
+            if task.done() and not task.cancelled():
+                task.exception()  # it is known, though nobody waits for it
