@@ -7,25 +7,16 @@ the rounds of tool calls. What is known must come to the model once and be store
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
-
 from diarist.runtime.matching import matched
 from diarist.runtime.messages import AssistantMessage, Message, SystemMessage, ToolMessage
 
 
-class Split(NamedTuple):
-    """A request's messages: `new` ones, and those that stood `before` what the conversation shows."""
+def new_messages(view: Sequence[Message], given: Sequence[Message]) -> tuple[Message, ...]:
+    """Those of `given` that a conversation with this view does not know.
 
-    before: tuple[Message, ...]
-    new: tuple[Message, ...]
-
-
-def split(view: Sequence[Message], given: Sequence[Message]) -> Split:
-    """Tell new messages from known ones.
-
-    The whole view anywhere in `given`, or else its end at the beginning of `given`, is known. Messages are compared
-    by role, text and calls. So a question that has no answer yet and is sent again is one question. A system
-    message is known if an equal one is in view.
+    The whole view anywhere in `given`, with what stands before it (the window has dropped that), or else the view's
+    end at the beginning of `given`, is known. Messages are compared by role, text and calls. So a question that has
+    no answer yet and is sent again is one question. A system message is known if an equal one is in view.
     """
     systems = [message for message in view if isinstance(message, SystemMessage)]
     fresh = [
@@ -38,27 +29,26 @@ def split(view: Sequence[Message], given: Sequence[Message]) -> Split:
     if not any(_is_tool_traffic(message) for message in said):
         known = [message for message in known if not _is_tool_traffic(message) or message.text.strip()]
         known = [message for message in known if not isinstance(message, ToolMessage)]
-    start, end = _known_run(known, said)
-    wanted = {id(message) for message in (*fresh, *said[end:])}
-    return Split(tuple(said[:start]), tuple(message for message in given if id(message) in wanted))
+    wanted = {id(message) for message in (*fresh, *said[_known_end(known, said) :])}
+    return tuple(message for message in given if id(message) in wanted)
 
 
 def _is_tool_traffic(message: Message) -> bool:
     return isinstance(message, ToolMessage) or (isinstance(message, AssistantMessage) and bool(message.tool_calls))
 
 
-def _known_run(known: Sequence[Message], said: Sequence[Message]) -> tuple[int, int]:
-    """Where in `said` the known messages stand."""
+def _known_end(known: Sequence[Message], said: Sequence[Message]) -> int:
+    """How much of `said` is known."""
     size = len(known)
     if size == 0:
-        return 0, 0
+        return 0
     for start in range(len(said) - size, -1, -1):
         if _are_same(known, said[start : start + size]):
-            return start, start + size
+            return start + size
     for length in range(min(size, len(said)), 0, -1):
         if _are_same(known[-length:], said[:length]):
-            return 0, length
-    return 0, 0
+            return length
+    return 0
 
 
 def _are_same(some: Sequence[Message], others: Sequence[Message]) -> bool:

@@ -7,11 +7,10 @@ from dataclasses import replace
 from typing import Any, Final, Unpack, cast
 
 from diarist.adapters.advisors.chain import CallNext, StreamNext
-from diarist.adapters.advisors.known import Split, split
+from diarist.adapters.advisors.known import new_messages
 from diarist.adapters.chat import ChatChunk, ChatRequest, ChatResponse
 from diarist.runtime.errors import InvalidIdError, NotFoundError
 from diarist.runtime.interruptible import Interruptible
-from diarist.runtime.matching import for_model
 from diarist.runtime.memory import ChatMemory
 from diarist.runtime.messages import AssistantMessage, Message
 from diarist.runtime.options import TurnOptions, turn_settings
@@ -97,21 +96,13 @@ class _Asked:
 
     def __init__(self, advisor: ChatMemoryAdvisor, request: ChatRequest) -> None:
         self._request = request
-        self._before: tuple[Message, ...] = ()
         self.turn = advisor.turn_of(request.context, request.messages)
-        self.turn.only = self._choose
-
-    def _choose(self, view: Sequence[Message], given: Sequence[Message]) -> Sequence[Message]:
-        found: Split = split(view, given)
-        self._before = found.before
-        return found.new
+        self.turn.only = new_messages
 
     def inner(self) -> ChatRequest:
         """What goes on: history before the prompt, and the turn in the context."""
-        messages = self.turn.messages
-        if self._before:
-            messages = for_model((*self._before, *messages))
-        return replace(self._request, messages=messages, context={**self._request.context, TURN: self.turn})
+        context = {**self._request.context, TURN: self.turn}
+        return replace(self._request, messages=self.turn.messages, context=context)
 
     def outer(self, context: Mapping[str, Any]) -> dict[str, Any]:
         """What goes back: the turn is over."""
