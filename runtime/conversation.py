@@ -99,7 +99,8 @@ class Conversation:
         that anyone's call had been told of before. `fresh` looks at the store in any case. `snapshot` returns the
         last committed state at once, without a place in the queue.
         """
-        self._engine.check(self._key)
+        if self._engine.updating is not None:
+            self._engine.check(self._key)
         return self._get(read)
 
     async def _get(self, read: ReadMode) -> View:
@@ -108,7 +109,8 @@ class Conversation:
         if read == "snapshot" or (read == "ordered" and engine.sole_writer):
             slot = engine.registry.find(self._key)
             if slot is not None and slot.state is not None and (read == "snapshot" or slot.idle):
-                return slot.view if slot.view is not None and self._owner is None else self._view(slot.state)
+                view = slot.view
+                return view if view is not None and self._owner is None else self._view(slot.state)
         elif read not in ("ordered", "fresh"):
             raise ValueError(f"read: {read!r} is none of 'ordered', 'fresh', 'snapshot'")
         return self._view(await self._read(fresh=read == "fresh"))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from operator import is_
 from typing import TYPE_CHECKING, Any
 
 from diarist.runtime.intake import line_of_message
@@ -11,8 +12,19 @@ from diarist.runtime.messages import Message, SystemMessage
 from diarist.runtime.repository import Commit, Done, Head, StoredRecord
 from diarist.runtime.results import Receipt
 from diarist.runtime.state import State
-from diarist.runtime.views import MAX_RANGES, Range, RecordIndex, Run, ViewState, appended, runs_of, selected
-from diarist.runtime.windows import Window
+from diarist.runtime.views import (
+    MAX_RANGES,
+    Range,
+    RecordIndex,
+    Run,
+    ViewState,
+    advanced,
+    appended,
+    joined,
+    runs_of,
+    selected,
+)
+from diarist.runtime.windows import MessageWindow, Window
 
 if TYPE_CHECKING:
     from diarist.runtime.operations import Operation
@@ -34,7 +46,7 @@ class Draft:
         "index",
         "keys",
         "lines",
-        "new_life",
+        "new_id",
         "sequence",
         "size",
         "slot",
@@ -42,12 +54,14 @@ class Draft:
         "window",
     )
 
-    def __init__(self, slot: Slot, state: State, index: RecordIndex, new_life: str, window: Window) -> None:
+    def __init__(
+        self, slot: Slot, state: State, index: RecordIndex, new_id: Callable[[], str], window: Window
+    ) -> None:
         self.slot = slot
         self.base = state
         self.state = state.copy()
         self.index = index
-        self.new_life = new_life
+        self.new_id = new_id
         self.window = window
         self.sequence = 0
         self.entries: list[tuple[Entry, Sequence[Run]]] = []
@@ -67,7 +81,7 @@ class Draft:
         """Add an entry: `lines` go into the log, and `view` is what the conversation shows after it."""
         state = self.state
         if state.life is None and kind != "delete":
-            state.life = self.new_life
+            state.life = self.new_id()
             state.owner = operation.owner
             state.born = state.version + 1
         first, count = state.position, len(lines)
@@ -97,9 +111,14 @@ class Draft:
         """An entry of new messages behind the view (or `base`), cut by the window. None: nothing is new."""
         view = self.state.view if base is None else base
         new = [lazy_message(line) for line in lines]
-        chosen = self.window(view.messages, new)
-        full = appended(view, new, self.position)
-        if len(chosen) == len(full.messages) and tuple(chosen) == full.messages:
+        window, position = self.window, self.state.position
+        messages = joined(view.messages, new)
+        cut = window.cut(messages, new) if isinstance(window, MessageWindow) else None
+        if cut is not None:
+            return self.append(operation, "add", lines, advanced(view, messages, position, cut))
+        full = appended(view, new, position)
+        chosen = tuple(self.window(tuple(view.messages), new))
+        if len(chosen) == len(full.messages) and all(map(is_, chosen, full.messages)):
             return self.append(operation, "add", lines, full)
         repeated = _repeated(chosen, new)
         if repeated:
@@ -151,7 +170,7 @@ class Draft:
         if base.life is None:
             state.created = now
         state.updated = now
-        life = state.life or (base.life or self.new_life)
+        life = state.life or (base.life or self.new_id())
         head = Head(
             life=life,
             version=state.version,

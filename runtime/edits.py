@@ -49,7 +49,7 @@ class Update(Change):
         new, shown = draft.place(chosen, view, 0, lines)
         return draft.append(self, "update", new, shown)
 
-    def _call(self, messages: tuple[Message, ...]) -> list[Given]:
+    def _call(self, messages: Sequence[Message]) -> list[Given]:
         self.guard(True)
         try:
             result = self.function(list(messages))

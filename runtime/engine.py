@@ -13,7 +13,7 @@ from diarist.runtime.clock import Environment, TimerHandle
 from diarist.runtime.deadlines import Deadlines
 from diarist.runtime.errors import BackendError, DiaristError, Outcome, ReentrancyError, mark_outcome
 from diarist.runtime.guards import Guard, Life
-from diarist.runtime.ids import Key, new_id
+from diarist.runtime.ids import Key, id_supply
 from diarist.runtime.intake import Intake
 from diarist.runtime.limits import Limits
 from diarist.runtime.loader import Loader
@@ -46,6 +46,7 @@ class Engine:
         self.sole_writer = sole_writer
         self.environment = environment
         self.clock = environment.clock
+        self.new_id = id_supply(environment.random)
         self.guard = Guard()
         self.intake = Intake(environment, limits.message_bytes)
         self.registry = Registry(limits)
@@ -81,9 +82,6 @@ class Engine:
         if self.updating is not None and self.updating == key:
             raise ReentrancyError("an update function called its own conversation, which waits for the function")
 
-    def new_operation_id(self) -> str:
-        return new_id(self.environment.random)
-
     def future(self) -> asyncio.Future[Any]:
         return self.loop.create_future()
 
@@ -92,7 +90,7 @@ class Engine:
         slot = self.registry.slot(key)
         operation.slot = slot
         if not operation.id:
-            operation.id = self.new_operation_id()
+            operation.id = self.new_id()
         self.sequence += 1
         operation.sequence = self.sequence
         self.admission.submit(operation, slot)
@@ -146,11 +144,12 @@ class Engine:
         if operation.status is Status.WAITING:
             operation.status = Status.DONE
             self.deadlines.discard(operation)
-            self.admission.withdrawn()
+            self.admission.withdrawn(slot)
         elif operation.status is Status.QUEUED:
             operation.status = Status.DONE
             self.deadlines.discard(operation)
             self.admission.release(operation, slot)
+            slot.tidy()
         self._notice()
 
     # What the parts share

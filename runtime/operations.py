@@ -113,7 +113,8 @@ class Operation(Generic[T]):
     def run(self, draft: Draft) -> T:
         """Check owner, key and expected version, in this order, then apply."""
         state = draft.state
-        self.check_owner(self.owner, state)
+        if self.owner is not None:
+            self.check_owner(self.owner, state)
         if self.key is not None:
             done = draft.keys.get(self.key) or self.found
             if done is not None:
@@ -190,8 +191,18 @@ class Add(Change):
 
     __slots__ = ("lines",)
 
-    def __init__(self, future: asyncio.Future[Receipt], lines: Sequence[bytes], **common: Any) -> None:
-        super().__init__(future, size=sum(map(len, lines)), **common)
+    def __init__(
+        self,
+        future: asyncio.Future[Receipt],
+        lines: Sequence[bytes],
+        *,
+        key: str | None = None,
+        expected_version: int | None = None,
+        owner: str | None = None,
+        digest: str | None = None,
+    ) -> None:
+        size = sum(map(len, lines))
+        super().__init__(future, key=key, expected_version=expected_version, owner=owner, digest=digest, size=size)
         self.lines = lines
 
     def apply(self, draft: Draft) -> Receipt:

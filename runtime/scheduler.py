@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 from diarist.runtime.draft import Draft
 from diarist.runtime.errors import DiaristError, InvalidMessageError, Outcome, mark_outcome
-from diarist.runtime.ids import new_id
 from diarist.runtime.operations import UNRESOLVED, Operation, Read, Status
 from diarist.runtime.repository import (
     Commit,
@@ -113,7 +112,7 @@ class Scheduler:
             engine.loader.confirm(slot)
             return None
         index = slot.index if slot.index is not None else RecordIndex()
-        draft = Draft(slot, slot.state, index, new_id(engine.environment.random), engine.window)
+        draft = Draft(slot, slot.state, index, engine.new_id, engine.window)
         draft.sequence = engine.sequence
         slot.phase = Phase.FLYING
         if not self._fill(draft, mail):

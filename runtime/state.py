@@ -83,7 +83,7 @@ class State:
 
 def view_ranges(state: bytes) -> list[Range]:
     """The records that a stored state shows: what a repository reads along with the head."""
-    data = decode(state) if state else {}
+    data: Any = decode(state) if state else {}
     try:
         return unflat(data.get("v", ()))
     except (AttributeError, TypeError) as error:

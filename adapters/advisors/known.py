@@ -7,6 +7,7 @@ the rounds of tool calls. What is known must come to the model once and be store
 from __future__ import annotations
 
 from collections.abc import Sequence
+
 from diarist.runtime.matching import matched
 from diarist.runtime.messages import AssistantMessage, Message, SystemMessage, ToolMessage
 

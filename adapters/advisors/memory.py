@@ -14,7 +14,7 @@ from diarist.runtime.interruptible import Interruptible
 from diarist.runtime.memory import ChatMemory
 from diarist.runtime.messages import AssistantMessage, Message
 from diarist.runtime.options import TurnOptions, turn_settings
-from diarist.runtime.recorder import close_stream
+from diarist.runtime.recorder import close_stream, says_something
 from diarist.runtime.turn import Turn
 
 CONVERSATION_ID: Final = "chat_memory_conversation_id"
@@ -58,7 +58,7 @@ class ChatMemoryAdvisor:
                 response = ChatResponse(_replayed(turn), request.context)
             else:
                 response = await Interruptible(next(asked.inner()), turn.interruption)
-                if _says_something(response.message):
+                if says_something(response.message):
                     await turn.add(response.message)
         return replace(response, context=asked.outer(response.context))
 
@@ -150,7 +150,3 @@ def _replayed(turn: Turn) -> AssistantMessage:
         return turn.answer
     except NotFoundError:  # the turn ended normally, and the model had said nothing
         return AssistantMessage("")
-
-
-def _says_something(message: AssistantMessage) -> bool:
-    return bool(message.text or message.tool_calls or message.reasoning or message.refusal or message.parts)

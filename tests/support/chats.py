@@ -96,5 +96,11 @@ async def logged(memory: ChatMemory, id: str = "c") -> list[Message]:
 async def until(condition: Callable[[], Any]) -> None:
     """Wait for a state that comes in a few rounds of the loop."""
     async with asyncio.timeout(10):
-        while not condition():
+        while not condition():  # noqa: ASYNC110 - any state, not only one that can be set
             await asyncio.sleep(0)
+
+
+async def collect(stream: AsyncIterator[ChatChunk], into: list[str]) -> None:
+    """Put the texts of a stream into a list, also of one that breaks off."""
+    async for item in stream:
+        into.append(item.text)

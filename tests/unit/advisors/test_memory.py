@@ -161,7 +161,7 @@ async def test_the_window_decides_also_when_the_client_sends_more() -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 async def test_an_unanswered_question_that_is_sent_again_is_one_question(memory: ChatMemory, way: str) -> None:
-    """After a failure the client tries again: the user's message is not doubled. The same question later is another."""
+    """After a failure the client tries again: the user's message is not doubled. Asked later it is another one."""
     await memory.add("c", UserMessage("U0"), AssistantMessage("A0"), UserMessage("U1"))
     client = ChatClient(Keeps("A1", "again"), [ChatMemoryAdvisor(memory)])
     await ask(client, way, "U1")

@@ -9,11 +9,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, Literal, cast
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from diarist import AssistantMessage, ChatMemory, DiaristError, TurnInterruptedError
-from diarist.adapters import ChatChunk, ChatClient, ChatMemoryAdvisor, ChatStream
-from tests.support.chats import Note, Streams, Upstream, chunk, logged, said, until
+from diarist.adapters import Advisor, ChatChunk, ChatClient, ChatMemoryAdvisor, ChatStream
+from tests.support.chats import Note, Streams, Upstream, chunk, collect, logged, said, until
 
 pytestmark = pytest.mark.usefixtures("tasks")
 
@@ -25,7 +26,7 @@ COMMITS: tuple[Literal["turn", "eager", "round"], ...] = ("turn", "eager", "roun
 
 def asked(memory: ChatMemory, upstream: Upstream, **options: Any) -> ChatStream:
     """A stream through a memory, with an advisor of the simple kind on either side."""
-    advisors = [Note("out", -1, []), ChatMemoryAdvisor(memory, **options), Note("in", 1, [])]
+    advisors: list[Advisor] = [Note("out", -1, []), ChatMemoryAdvisor(memory, **options), Note("in", 1, [])]
     return ChatClient(Streams(upstream), advisors).stream("U", conversation_id="c")
 
 
@@ -80,8 +81,7 @@ async def test_the_stream_raises_in_the_middle(memory: ChatMemory, policy: Polic
     upstream = Upstream([chunk("a"), error])
     seen: list[str] = []
     with pytest.raises(ValueError, match="broken") as caught:
-        async for item in asked(memory, upstream, on_error=policy, commit=commit):
-            seen.append(item.text)
+        await collect(asked(memory, upstream, on_error=policy, commit=commit), seen)
     assert caught.value is error
     assert seen == ["a"]
     assert await said(memory) == KEPT[policy]
@@ -122,9 +122,12 @@ async def _with(stream: ChatStream) -> None:
 
 
 async def _raise(stream: ChatStream) -> None:
-    with pytest.raises(KeyError):
+    async def fail() -> None:
         async for _ in stream:
             raise KeyError
+
+    with pytest.raises(KeyError):
+        await fail()
 
 
 async def _forget(stream: ChatStream) -> None:
@@ -228,7 +231,7 @@ async def test_a_yield_under_a_scope_that_is_cancelled_already(memory: ChatMemor
         async with asked(memory, upstream) as stream:
             await anext(stream)
             scope.cancel()
-            await anyio.sleep(0)
+            await anyio.lowlevel.checkpoint()
     assert upstream.closed
     assert await said(memory) == KEPT["keep_partial"]
     assert len(await logged(memory)) == 2
@@ -302,11 +305,7 @@ async def test_a_commit_that_fails_is_the_streams_error(memory: ChatMemory) -> N
     upstream = Upstream([chunk("a"), None, chunk("b", "stop")])
     seen: list[str] = []
 
-    async def consume() -> None:
-        async for item in asked(memory, upstream, on_conflict="raise"):
-            seen.append(item.text)
-
-    task = asyncio.ensure_future(consume())
+    task = asyncio.ensure_future(collect(asked(memory, upstream, on_conflict="raise"), seen))
     await upstream.waiting.wait()
     await memory.add("c", {"role": "user", "content": "beside"})
     upstream.go.set()
