@@ -114,8 +114,8 @@ class _Asked:
 
 
 class _Rounds:
-    """A stream cut into the rounds of a turn: its iteration ends at each message between two answers of the model,
-    and goes on with the next round when it is iterated again."""
+    """A stream cut into the rounds of a turn: its iteration ends with each answer of the model, and goes on with the
+    next round when it is iterated again."""
 
     def __init__(self, stream: AsyncIterator[ChatChunk]) -> None:
         self._stream = stream
@@ -131,13 +131,13 @@ class _Rounds:
         except BaseException:
             self.ended = True
             raise
-        if chunk.message is None:
+        if chunk.message is None and not chunk.ends_round:
             return chunk
         self._between = chunk
         raise StopAsyncIteration
 
     def take(self) -> ChatChunk | None:
-        """The message that ended the last round."""
+        """The chunk that ended the last round."""
         between, self._between = self._between, None
         return between
 

@@ -24,12 +24,14 @@ async def as_completed(work: Sequence[Callable[[], Awaitable[T]]], limit: int) -
         yield await work[0]()
         return
     waiting = list(reversed(work))
-    running: set[asyncio.Future[T]] = set()
+    running: list[asyncio.Future[T]] = []
     try:
         while waiting or running:
             while waiting and len(running) < limit:
-                running.add(asyncio.ensure_future(waiting.pop()()))
-            done, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+                running.append(asyncio.ensure_future(waiting.pop()()))
+            await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+            done = [item for item in running if item.done()]
+            running = [item for item in running if item not in done]
             results = [item.result() for item in done]
             for result in results:
                 yield result
@@ -37,7 +39,7 @@ async def as_completed(work: Sequence[Callable[[], Awaitable[T]]], limit: int) -
         await _end(running)
 
 
-async def _end(running: set[asyncio.Future[Any]]) -> None:
+async def _end(running: Sequence[asyncio.Future[Any]]) -> None:
     for task in running:
         task.cancel()
     if running:

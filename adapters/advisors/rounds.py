@@ -21,8 +21,9 @@ class Rounds:
 
     def add(self, chunk: ChatChunk) -> None:
         """A chunk with a message ends the round before it."""
-        if chunk.message is not None:
+        if chunk.message is not None or chunk.ends_round:
             self._close()
+        if chunk.message is not None:
             self._done.append(chunk.message)
         elif not chunk.is_blank:
             if self._current is None:

@@ -88,6 +88,7 @@ class ToolLoopAdvisor:
             *steps, message = rounds.messages()
             if not loop.begin(message, steps):
                 return
+            yield ChatChunk(ends_round=True)
             async with aclosing(self._results(loop)) as results:
                 async for result in results:
                     yield ChatChunk(message=result)
