@@ -66,8 +66,8 @@ class ChatChunk:
     None for a chunk that an advisor made. An advisor that changes the text passes `replace(chunk, text=…)` on: then
     the changed text is what is remembered.
 
-    `message`: a whole message between two answers of the model, the result of a tool. `ends_round`: the model's answer
-    is over, though the stream goes on: with the work of tools, and then with another answer; a chunk with a message
+    `message`: a whole message between two answers of the model, the result of a tool. `ends_round`: the model's
+    answer is over, though the stream goes on, with the work of tools and then another answer; a chunk with a message
     ends a round in any case. `context`: what an advisor adds to the stream's context. A chunk with no text, `raw` or
     `message` is for the advisors: it does not reach the caller.
     """

@@ -36,7 +36,7 @@ USAGE = {"id": "r1", "object": "chat.completion.chunk", "created": 1, "model": "
          "usage": {"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 7}}  # fmt: skip
 TOLD = [delta(role="assistant", content=""), delta(content="Hel"), delta(content="lo")]
 OPENAI = [*TOLD, delta("stop"), USAGE, "[DONE]"]
-START = {
+START: dict[str, Any] = {
     "type": "message_start",
     "message": {"id": "r1", "type": "message", "role": "assistant", "model": "m-1", "content": [],
                 "stop_reason": None, "stop_sequence": None, "usage": {"input_tokens": 5, "output_tokens": 1}},

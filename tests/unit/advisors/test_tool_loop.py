@@ -164,7 +164,7 @@ async def test_a_tool_that_takes_too_long(way: str) -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize(("limits", "runs"), [({"per_tool": 3}, 3), ({"total": 2}, 2), ({}, 40)])
-async def test_limits(memory: ChatMemory, way: str, limits: dict[str, int], runs: int) -> None:
+async def test_limits(memory: ChatMemory, way: str, limits: dict[str, Any], runs: int) -> None:
     """A model that never stops calling is stopped: each call has a result, and the answer says why."""
     client = client_of(lambda _: calling(("add", '{"a": 1, "b": 1}')), ChatMemoryAdvisor(memory), **limits)
     response = await ask(client, way)
