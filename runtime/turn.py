@@ -35,7 +35,7 @@ from diarist.runtime.recorder import Recorder, Upstreams
 from diarist.runtime.repository import Done
 from diarist.runtime.results import Receipt
 from diarist.runtime.turn_entries import Discard, Ground, Start, TurnEntry, noted_runs, open_key, without
-from diarist.runtime.turn_policy import windowed, without_open_calls
+from diarist.runtime.turn_policy import Choice, chosen, windowed, without_open_calls
 from diarist.runtime.turns import TurnQueue, acquire
 from diarist.runtime.views import EMPTY_VIEW, RecordIndex, Run, ViewState, positions
 
@@ -72,6 +72,8 @@ class Turn:
         """An earlier turn with the key did not end: its rounds are in `messages`."""
         self.overtaken = False
         """Others wrote between the turn's start and its commit."""
+        self.only: Choice | None = None
+        """Set before the turn is entered: which of the given messages are new to the view that it starts on."""
         self.queue: TurnQueue | None = None
         self._timer: TimerHandle | None = None
         self._view: ViewState = EMPTY_VIEW
@@ -138,6 +140,8 @@ class Turn:
         self.check_running()
         state = started.state
         self._view = state.view
+        if self.only is not None:
+            self._asked, self._own = chosen(self.only(self._view.messages, self._own), self._asked, self._own)
         self._ground = Ground(state.point, state.life, state.version, state.version)
         if not self._asked:
             self._ground.since = state.version

@@ -154,4 +154,4 @@ async def test_places_are_free_again_after_every_kind_of_end() -> None:
 @pytest.mark.parametrize("name", ["mailbox", "live", "loads", "operations", "bytes", "timeout"])
 def test_a_bound_of_zero_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match=name):
-        Limits(**{name: 0})
+        Limits(**{name: 0})  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
+from typing import Any
 
 import anyio
 import pytest
 
-from diarist import Limits, outcome_of
+from diarist import Limits, Receipt, outcome_of
 from tests.support.actor import failure, log_of, outcome, queued, retry_key_of, rig, start, until, user
-from tests.support.faulty import Fault
+from tests.support.faulty import Fault, Gate
 
 
 async def _cancel(task: asyncio.Task[object]) -> asyncio.CancelledError:
@@ -140,23 +142,21 @@ async def test_a_cancelled_read_was_not_executed() -> None:
 async def test_asyncio_timeout_is_looked_through() -> None:
     async with rig() as r:
         gate = r.store.hold("commit")
-        error: BaseException | None = None
-        try:
-            async with asyncio.timeout(None) as scope:
-                task = start(_reschedule(scope, gate.reached()))
-                await r.chat.add(user("x"))
-        except TimeoutError as raised:
-            error = raised
-        assert error is not None
-        key = retry_key_of(error)
+        scope = asyncio.timeout(None)
+        task = start(_reschedule(scope, gate))
+        key = retry_key_of(await failure(_within(scope, r.chat.add(user("x")))))
         gate.open()
         await task
         assert (await r.chat.add(user("x"), idempotency_key=key)).replayed
 
 
-async def _reschedule(scope: asyncio.Timeout, reached: object) -> None:
-    assert asyncio.iscoroutine(reached)
-    await reached
+async def _within(scope: asyncio.Timeout, work: Coroutine[Any, Any, Receipt]) -> Receipt:
+    async with scope:
+        return await work
+
+
+async def _reschedule(scope: asyncio.Timeout, gate: Gate) -> None:
+    await gate.reached()
     scope.reschedule(asyncio.get_running_loop().time())
 
 
@@ -174,8 +174,9 @@ async def test_an_anyio_scope_swallows_its_own_cancellation() -> None:
     async with rig() as r:
         gate = r.store.hold("commit")
         seen: list[BaseException] = []
-        with anyio.CancelScope() as scope:
-            task = start(_cancel_scope(scope, gate.reached()))
+        scope = anyio.CancelScope()
+        task = start(_cancel_scope(scope, gate))
+        with scope:
             try:
                 await r.chat.add(user("x"))
             except BaseException as error:
@@ -188,9 +189,8 @@ async def test_an_anyio_scope_swallows_its_own_cancellation() -> None:
         assert (await r.chat.add(user("x"), idempotency_key=key)).replayed
 
 
-async def _cancel_scope(scope: anyio.CancelScope, reached: object) -> None:
-    assert asyncio.iscoroutine(reached)
-    await reached
+async def _cancel_scope(scope: anyio.CancelScope, gate: Gate) -> None:
+    await gate.reached()
     scope.cancel()
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 import pytest
 
-from diarist import ConflictError, Limits, Receipt
+from diarist import ConflictError, Limits, Message, Receipt
 from tests.support.actor import failure, log_of, outcome, queued, rig, start, texts, until, user
 from tests.support.faulty import Fault
 
@@ -129,7 +130,12 @@ async def test_a_stale_memory_sees_a_deletion() -> None:
         await r.chat.add(user("old"))
         await other.conversation("chat").delete()
         seen: list[list[str]] = []
-        await r.chat.update(lambda view: seen.append(texts(view)) or [*view, user("x")])
+
+        def function(view: Sequence[Message]) -> list[Message]:
+            seen.append(texts(view))
+            return [*view, user("x")]
+
+        await r.chat.update(function)
         assert seen[-1] == []
         assert texts(await r.chat.get()) == ["x"]
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 import pytest
 
@@ -203,24 +205,28 @@ async def test_a_retry_of_messages_of_which_not_all_were_stored_is_recognised() 
         assert await log_of(r.chat) == ["rules", "x"]
 
 
+def _change(r: Rig, kind: str, key: str | None = None) -> Coroutine[Any, Any, Receipt]:
+    changes: dict[str, Callable[[], Coroutine[Any, Any, Receipt]]] = {
+        "clear": lambda: r.chat.clear(idempotency_key=key),
+        "update": lambda: r.chat.update(lambda view: [], idempotency_key=key),
+        "rewind": lambda: r.chat.rewind(0, idempotency_key=key),
+        "delete": lambda: r.chat.delete(idempotency_key=key),
+        "describe": lambda: r.chat.describe(title="t", idempotency_key=key),
+    }
+    return changes[kind]()
+
+
 @pytest.mark.parametrize("kind", ["clear", "update", "rewind", "delete", "describe"])
 async def test_made_up_keys_serve_every_change(kind: str) -> None:
     async with rig() as r:
         await r.chat.add(user("x"))
-        calls = {
-            "clear": lambda **options: r.chat.clear(**options),
-            "update": lambda **options: r.chat.update(lambda view: [], **options),
-            "rewind": lambda **options: r.chat.rewind(0, **options),
-            "delete": lambda **options: r.chat.delete(**options),
-            "describe": lambda **options: r.chat.describe(title="t", **options),
-        }
-        task, gate = await r.flying(calls[kind]())
+        task, gate = await r.flying(_change(r, kind))
         task.cancel()
         key = retry_key_of(await failure(task))
         gate.open()
         await until(lambda: not r.memory.stats().in_flight)
         await r.chat.add(user("y"))
-        assert (await calls[kind](idempotency_key=key)).replayed
+        assert (await _change(r, kind, key)).replayed
         assert "y" in texts(await r.chat.get())
         if kind not in ("update", "delete"):
             assert isinstance(await failure(r.chat.add(user("z"), idempotency_key=key)), IdempotencyError)

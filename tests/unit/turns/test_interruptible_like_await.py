@@ -95,7 +95,7 @@ class World:
             await asyncio.gather(self.run(inner, here + "."), asyncio.sleep(0))
 
 
-def _seen(task: asyncio.Task[None]) -> None:
+def _seen(task: asyncio.Task[Any]) -> None:
     """A child that fails when nobody waits for it any more would complain whenever it is collected."""
     if not task.cancelled():
         task.exception()
