@@ -41,6 +41,9 @@ POINT: Final = {"life": True, "first": True, "last": True, "grave": True, "over"
 RECORD: Final = {"first": True, "last": True, "at": True, "header": True, "text": True, "erased": True}
 """Projection: a record of the log."""
 
+KEYED: Final = {"last": True, "keys": True}
+"""Projection: callers' keys."""
+
 _LAST_DIGITS: Final = "g"
 """Sorts behind every hexadecimal number."""
 

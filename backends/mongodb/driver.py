@@ -79,7 +79,6 @@ class Store:
         self.database = cast(Database, found)
         self.log_name = f"{settings.prefix}log"
         self.log = cast(Collection, self.database.get_collection(self.log_name))
-        self.tips = cast(Collection, self.database.get_collection(f"{settings.prefix}tips"))
         self.where = where
         self.timeout = settings.timeout
         self.retries = bool(client.options.retry_writes)

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Collection, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
-from diarist.backends.mongodb.documents import HEAD, POINT, RECORD, Document, between, key_of, record_id, whole
+from diarist.backends.mongodb.documents import HEAD, KEYED, POINT, RECORD, Document, between, key_of, record_id, whole
 from diarist.backends.mongodb.driver import Store
 from diarist.backends.mongodb.points import Points
 from diarist.runtime.ids import Key
@@ -72,11 +72,15 @@ class Finder:
         return await self._store.find({"_id": between(key, low, high)}, RECORD, sort=order, limit=limit)
 
     async def spans(self, key: Key, spans: Sequence[Span]) -> list[Document]:
-        """All records in any of these spans, each once, ascending."""
+        """All records in any of these spans, which ascend and don't overlap."""
         if len(spans) < 2:
             return await self.records(key, *spans[0]) if spans else []
         filter = {"$or": [{"_id": between(key, low, high)} for low, high in spans]}
         return await self._store.find(filter, RECORD, sort=[("_id", 1)])
+
+    async def keyed(self, key: Key, ids: Sequence[str]) -> list[Document]:
+        """Records that made at least one of these callers' keys (`keys.id`) done, ascending; maybe others too."""
+        return await self._store.find({"keys.id": {"$in": ids}}, KEYED, sort=[("_id", 1)])
 
     async def points(self, keys: Collection[Key]) -> Mapping[Key, Point]:
         """Where conversations stand.

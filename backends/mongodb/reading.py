@@ -69,9 +69,8 @@ class Reader:
         found: dict[str, Done] = {}
         for start in range(0, len(wanted), _KEYS_AT_ONCE):
             part = wanted[start : start + _KEYS_AT_ONCE]
-            filter = {"keys.id": {"$in": key_ids(key, part)}}
             chosen = set(part)
-            for document in await self._store.find(filter, {"keys": True}, sort=[("_id", 1)]):
+            for document in await self._finder.keyed(key, key_ids(key, part)):
                 pairs = (done_of(key, item) for item in document["keys"])
                 found.update({name: done for name, done in pairs if name in chosen})
         return found
