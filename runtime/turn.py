@@ -188,7 +188,7 @@ class Turn:
     def messages(self) -> tuple[Message, ...]:
         """The view and the turn's own messages, for the model: system messages first, no unmatched tool messages."""
         self._check_started()
-        shown = windowed(self._engine.window, self._view.messages, self._own)
+        shown = windowed(self._engine.window, tuple(self._view.messages), self._own)
         return systems_first(shown) if self._show_unmatched else for_model(shown)
 
     @property
