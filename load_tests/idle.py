@@ -1,8 +1,10 @@
 """What an idle conversation costs: bytes of a live slot, and 100,000 conversations through 10,000 live slots.
 
-Bytes are what tracemalloc saw allocated and not freed, per conversation, after an `add` and a `clear` of each: so there
-are no messages and no view left. The store keeps nothing here, the ids are made before, and the key (a tuple of
-namespace and id) is taken off. The rival is the resident actor: a task that waits on its own `asyncio.Queue`.
+Bytes are what tracemalloc saw allocated and not freed, per conversation, garbage collected before. The store hands
+out a head without messages for each id, so there are no messages and no view; each slot has a life and times of its
+own, as if it had been loaded or written alone. Taken off, and shown beside, are the key (a tuple of namespace and id;
+the ids were made before) and the registry's entry for it (measured on an OrderedDict of as many entries). The rival
+is the resident actor: a task that waits on its own `asyncio.Queue`.
 """
 
 from __future__ import annotations
@@ -10,10 +12,10 @@ from __future__ import annotations
 import asyncio
 import gc
 import random
-import sys
 import tempfile
 import time
 import tracemalloc
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
@@ -21,18 +23,18 @@ from diarist import ChatMemory, Limits, UserMessage
 from diarist.backends.memory import MemoryRepository
 from diarist.backends.sqlite import SQLiteRepository
 from diarist.runtime.ids import Key
-from diarist.runtime.repository import COMMITTED, Commit, Settle
-from load_tests.measure import Options, Report, run
+from diarist.runtime.repository import Head, Snapshot
+from load_tests.measure import Options, Report, run, show, spread
 
 IN_FLIGHT = 200
 
 
-class Forgetful(MemoryRepository):
-    """A store that keeps nothing, so that what is measured is the runtime's."""
+class Heads(MemoryRepository):
+    """A store in which every conversation exists and has nothing in view; it keeps nothing of them itself."""
 
-    async def commit(self, commits: Sequence[Commit], settle: Settle) -> None:
-        for index in range(len(commits)):
-            settle(index, COMMITTED)
+    async def load(self, key: Key) -> Snapshot:
+        life = f"{int(key.id):024x}"
+        return Snapshot(Head(life, 3, None, time.time(), time.time(), None, False, b'{"v":[],"n":4}'), ())
 
 
 async def each(names: Sequence[str], work: Callable[[str], Awaitable[object]]) -> None:
@@ -46,41 +48,66 @@ async def each(names: Sequence[str], work: Callable[[str], Awaitable[object]]) -
     await asyncio.gather(*(worker() for _ in range(IN_FLIGHT)))
 
 
-async def slot_bytes(count: int) -> float:
-    """Bytes per idle live slot, without messages, view and key."""
-    names = [f"conversation-{number}" for number in range(count)]
-    limits = Limits(live=2 * count)
-    async with ChatMemory(Forgetful(), limits=limits) as memory:
-        await each(["warm-up"], lambda name: memory.add(name, UserMessage("hello")))
-        gc.collect()
-        tracemalloc.start()
-        await each(names, lambda name: memory.add(name, UserMessage("hello")))
-        await each(names, lambda name: memory.clear(name))
-        gc.collect()
-        traced, _ = tracemalloc.get_traced_memory()
-        tracemalloc.stop()
+async def traced(count: int, work: Callable[[], Awaitable[object]]) -> float:
+    """Bytes per item that stay allocated after the work."""
+    gc.collect()
+    tracemalloc.start()
+    kept = await work()
+    gc.collect()
+    size, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    del kept
+    return size / count
+
+
+async def live_slots(count: int) -> float:
+    """Bytes per live slot, key and registry included."""
+    names = [str(number) for number in range(count)]
+    async with ChatMemory(Heads(), limits=Limits(live=2 * count)) as memory:
+        await memory.conversation(str(count)).info()
+        size = await traced(count, lambda: each(names, lambda name: memory.conversation(name).info()))
         assert memory.stats().live == count + 1
-    return traced / count - sys.getsizeof(Key("", names[0]))
+    return size
 
 
-async def task_bytes(count: int) -> float:
+async def keys(count: int) -> float:
+    """Bytes per key."""
+    names = [str(number) for number in range(count)]
+
+    async def make() -> object:
+        return [Key("", name) for name in names]
+
+    return await traced(count, make) - 8
+
+
+async def entries(count: int) -> float:
+    """Bytes per entry of an OrderedDict, keys and values not counted."""
+    names = [str(number) for number in range(count)]
+
+    async def make() -> object:
+        return OrderedDict.fromkeys(names)
+
+    return await traced(count, make)
+
+
+async def tasks(count: int) -> float:
     """Bytes per task that waits on its own queue."""
 
     async def actor(queue: asyncio.Queue[str]) -> None:
         while True:
             await queue.get()
 
-    gc.collect()
-    tracemalloc.start()
-    tasks = [asyncio.create_task(actor(asyncio.Queue())) for _ in range(count)]
-    await asyncio.sleep(0)
-    gc.collect()
-    traced, _ = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    for task in tasks:
+    running: list[asyncio.Task[None]] = []
+
+    async def start() -> None:
+        running.extend(asyncio.create_task(actor(asyncio.Queue())) for _ in range(count))
+        await asyncio.sleep(0)
+
+    size = await traced(count, start)
+    for task in running:
         task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
-    return traced / count
+    await asyncio.gather(*running, return_exceptions=True)
+    return size
 
 
 def resident() -> int:
@@ -127,13 +154,19 @@ async def _lost(memory: ChatMemory, names: Sequence[str]) -> int:
 
 
 async def main(chosen: Options, report: Report) -> None:
-    slots, count, live = (200, 500, 50) if chosen.quick else (10_000, 100_000, 10_000)
+    slots, count, live = (500, 500, 50) if chosen.quick else (20_000, 100_000, 10_000)
     report.settings |= {"slots": slots, "conversations": count, "live": live, "in_flight": IN_FLIGHT}
-    ours = [await slot_bytes(slots) for _ in range(min(chosen.rounds, 3))]
-    tasks = await task_bytes(slots)
-    rows = [["live slot", f"{ours[-1]:,.0f}"], ["task and asyncio.Queue", f"{tasks:,.0f}"]]
-    report.table("Bytes of an idle conversation without messages, view and key", ["", "bytes"], rows)
-    report.target("bytes per idle slot", ours, most=400)
+    whole = [await live_slots(slots) for _ in range(min(chosen.rounds, 3))]
+    key, entry = await keys(slots), await entries(slots)
+    bare = [size - key - entry for size in whole]
+    rows = [
+        ["live slot, without messages and view", show(spread(bare))],
+        ["+ its key", f"{key:,.0f}"],
+        ["+ the registry's entry", f"{entry:,.0f}"],
+        ["rival: task and asyncio.Queue", f"{await tasks(slots):,.0f}"],
+    ]
+    report.table(f"Bytes of an idle conversation, {slots:,} of them", ["", "bytes"], rows)
+    report.target("bytes per idle slot", bare, most=400)
     await rotate(report, chosen.directory, count, live)
 
 

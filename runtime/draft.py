@@ -55,6 +55,7 @@ class Draft:
         "slot",
         "started",
         "state",
+        "weight",
         "window",
     )
 
@@ -69,6 +70,7 @@ class Draft:
         self.window = window
         self.sequence = 0
         self.started = 0.0
+        self.weight = slot.weight
         self.entries: list[tuple[Entry, Sequence[Run]]] = []
         self.lines: list[bytes] = []
         self.keys: dict[str, Done] = {}
@@ -95,7 +97,7 @@ class Draft:
         state.version += 1
         state.position += len(lines)
         size = sum(map(len, lines))
-        state.weight = _weight(state, view, size, len(lines))
+        self._weigh(view, size, len(lines))
         state.view = view
         self.lines += lines
         self.size += size + 160 + 40 * len(view.runs)
@@ -104,6 +106,11 @@ class Draft:
         if operation.key is not None:
             self.keys[operation.key] = Done(state.version, first, count, operation.digest or "")
         return receipt
+
+    def _weigh(self, view: ViewState, added: int, count: int) -> None:
+        """What the new view weighs, taking what left it as of average weight."""
+        before = len(self.state.view.messages) + count
+        self.weight = (self.weight + added) * len(view.messages) // before if before else 0
 
     def _anew(self, lines: Sequence[bytes], view: ViewState) -> tuple[list[bytes], ViewState]:
         """A view of too many pieces: its messages go into the log once more, side by side."""
@@ -191,12 +198,6 @@ class Draft:
         operations = [entry.operation for entry, _ in self.entries]
         self.commit = Commit(self.slot.key, base.point, record, head, self.keys, operations)
         return self.commit
-
-
-def _weight(state: State, view: ViewState, added: int, count: int) -> int:
-    """What the new view weighs, taking what left it as of average weight."""
-    before = len(state.view.messages) + count
-    return (state.weight + added) * len(view.messages) // before if before else 0
 
 
 def _places(view: ViewState) -> list[int]:

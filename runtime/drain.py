@@ -15,7 +15,7 @@ TURN_GRACE = 0.2
 
 
 async def drain(engine: Engine, deadline: float, close_repository: bool) -> DrainReport:
-    """What follows `Guard.refuse`: finish queues and turns -> end the turns that still run -> fail the rest -> close."""
+    """After `Guard.refuse`: finish queues and turns -> end the turns that still run -> fail the rest -> close."""
     guard = engine.guard
     if guard.life is not Life.DRAINING:
         return DrainReport(0, 0, 0, ())

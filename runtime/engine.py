@@ -162,11 +162,6 @@ class Engine:
 
     # What the parts share
 
-    def weigh(self, slot: Slot) -> None:
-        """Note how much a slot keeps in memory."""
-        state = slot.state
-        self.registry.weigh(slot, state.weight if state is not None else 0)
-
     def start(self, work: Coroutine[Any, Any, None]) -> None:
         """Run background work in a task that the engine holds; its failure is logged and counted.
 

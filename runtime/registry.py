@@ -65,6 +65,11 @@ class Registry:
             else:
                 self._slots.move_to_end(key)
 
+    def rest(self, slot: Slot) -> None:
+        """A slot became idle. Above the bound it goes at once: all other idle ones went when the bound was passed."""
+        if len(self._slots) > self._limits.live and slot.idle:
+            self._evict(slot)
+
     def expire(self, now: float) -> None:
         """Evict slots that were idle for `Limits.idle_seconds`, and what a burst left above the bounds."""
         self.now = now

@@ -8,12 +8,20 @@ artificial delay, and no task per conversation.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from diarist.runtime.draft import Answered, Draft
-from diarist.runtime.errors import DiaristError, InvalidMessageError, NotExecutedError, Outcome, mark_outcome
+from diarist.runtime.errors import (
+    BackendError,
+    DiaristError,
+    InvalidMessageError,
+    NotExecutedError,
+    Outcome,
+    mark_outcome,
+)
 from diarist.runtime.operations import UNRESOLVED, Operation, Read, Status
 from diarist.runtime.repository import (
     Commit,
@@ -31,6 +39,8 @@ from diarist.runtime.views import RecordIndex
 
 if TYPE_CHECKING:
     from diarist.runtime.engine import Engine
+
+logger = logging.getLogger("diarist.runtime")
 
 MAX_ENTRIES = 256
 """Entries in one record: what a single hot conversation may take of a batch."""
@@ -70,6 +80,7 @@ class Scheduler:
         slot.phase = Phase.IDLE
         if not slot.mail:
             slot.mail = None
+            self._engine.registry.rest(slot)
         elif slot.state is None:
             slot.phase = Phase.BUSY
             self._engine.loader.load(slot)
@@ -188,7 +199,18 @@ class Scheduler:
 
     def _finish(self, draft: Draft) -> bool:
         """Encode the record. One that is too large after all is split into single operations."""
-        commit = draft.finish(self._today)
+        try:
+            commit = draft.finish(self._today)
+        except Exception as error:
+            # Of this conversation alone, whatever it is: the others of the batch are to be written.
+            self._engine.failures += 1
+            key = draft.slot.key
+            logger.exception("a record could not be made", extra={"namespace": key.namespace, "conversation": key.id})
+            draft.slot.forget()
+            failure = BackendError(f"the record could not be made: {error!r}", outcome="not_executed")
+            failure.__cause__ = error
+            self._reject(draft, failure)
+            return False
         size, most = len(commit.record.payload), self._engine.capabilities.max_record_bytes
         if size <= most:
             self._drafts.add(draft)
@@ -271,7 +293,7 @@ class Scheduler:
         slot.view = None
         slot.remember(draft.keys)
         _tell_repeats(slot, draft.keys)
-        engine.weigh(slot)
+        engine.registry.weigh(slot, draft.weight)
         self._deliver(draft.answers)
         self.wake(slot)
 
@@ -359,7 +381,7 @@ def _tell_repeats(slot: Slot, keys: Mapping[str, Done]) -> None:
     """Mail that was looked up together with what is done now must learn of it."""
     if keys:
         for operation in slot.mail or ():
-            if operation.key in keys:
+            if operation.key is not None and operation.key in keys:
                 operation.found = keys[operation.key]
 
 

@@ -39,8 +39,7 @@ class State:
     """Everything that decides what an operation does.
 
     `life` None: the conversation does not exist (never did, or was deleted). `stored`: the life that the head in the
-    store has; a tombstone has one too, and its versions go on. `position`: where the next message goes. `weight`:
-    bytes of the messages in view, roughly.
+    store has; a tombstone has one too, and its versions go on. `position`: where the next message goes.
     """
 
     stored: str | None = None
@@ -51,7 +50,6 @@ class State:
     created: float = 0.0
     updated: float = 0.0
     facts: Facts = USUAL
-    weight: int = 0
 
     @property
     def point(self) -> Point | None:
@@ -73,7 +71,6 @@ class State:
             self.created,
             self.updated,
             self.facts,
-            self.weight,
         )
 
     def note(self, **facts: Any) -> None:
@@ -134,6 +131,11 @@ def decode_head(head: Head) -> State:
         raise BackendError("the head of a conversation is damaged", outcome="not_executed") from error
 
 
+def weight_of(snapshot: Snapshot | None) -> int:
+    """Bytes of the messages in view, roughly: their records may have more than these."""
+    return sum(len(item.payload) for item in snapshot.records) if snapshot is not None else 0
+
+
 def restore(snapshot: Snapshot | None) -> tuple[State, RecordIndex]:
     """State and index out of what `Repository.load` returned."""
     index = RecordIndex()
@@ -144,7 +146,6 @@ def restore(snapshot: Snapshot | None) -> tuple[State, RecordIndex]:
     for record in records:
         index.add(record.first, record.position, record.count)
     state.view = view_of(view_ranges(snapshot.head.state), records)
-    state.weight = sum(len(item.payload) for item in snapshot.records)
     return state, index
 
 
@@ -165,4 +166,4 @@ def view_of(ranges: Sequence[Range], records: Sequence[Record]) -> ViewState:
             runs[-1] = (runs[-1][0], high)
         else:
             runs.append((low, high))
-    return ViewState(tuple(messages), tuple(runs))
+    return ViewState(tuple(messages), tuple(runs)) if messages else EMPTY_VIEW

@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from diarist import BackendError, ConflictError, DiaristError, InvalidMessageError, Limits, Message, UserMessage
+from diarist.runtime.draft import Draft
+from diarist.runtime.repository import Commit
 from tests.support.actor import failure, log_of, outcome, queued, rig, start, texts, until, user
 from tests.support.faulty import Fault
 
@@ -166,3 +168,30 @@ async def test_a_window_that_raises_fails_the_add_alone() -> None:
         await asyncio.gather(first, good)
         assert isinstance(await failure(bad), ZeroDivisionError)
         assert texts(await r.chat.get()) == ["0", "1"]
+
+
+async def test_a_record_that_cannot_be_made_fails_alone_in_its_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fault of our own in one conversation must not take the others of the batch with it."""
+    finish = Draft.finish
+
+    def broken(self: Draft, now: float) -> Commit:
+        if self.slot.key.id == "broken":
+            raise IndexError("a fault of our own")
+        return finish(self, now)
+
+    monkeypatch.setattr(Draft, "finish", broken)
+    async with rig() as r:
+        _, gate = await r.flying(r.chat.add(user("0")))
+        names = ["a", "broken", "b"]
+        tasks = await queued(*(r.memory.add(name, user(name)) for name in names for _ in range(2)))
+        await until(lambda: r.store.calls["load"] == 4)
+        gate.open()
+        await asyncio.wait(tasks)
+        for number in (2, 3):
+            error = await failure(tasks[number])
+            assert isinstance(error, BackendError)
+            assert outcome(error).outcome == "not_executed"
+        assert [texts(await r.memory.get(name)) for name in names] == [["a", "a"], [], ["b", "b"]]
+        monkeypatch.undo()
+        await r.memory.add("broken", user("mended"))
+        assert texts(await r.memory.get("broken")) == ["mended"]
