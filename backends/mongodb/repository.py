@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Coroutine, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final, NamedTuple, Self, TypeVar, cast
 
 import pymongo
@@ -35,7 +36,7 @@ from diarist.runtime.repository import (
 
 T = TypeVar("T")
 
-_BATCHES: Final = 4
+_BATCHES: Final = 2
 """Inserts in flight: the server works on one while the next is encoded."""
 
 
@@ -70,11 +71,15 @@ class MongoDBRepository:
 
     @classmethod
     def open(cls, url: str, *, settings: MongoDBSettings | None = None) -> Self:
-        """A store for `mongodb://host:port/database` or `mongodb+srv://…`, which owns its client. Options in the URL
-        are PyMongo's. A URL that is none of this is a `BackendError`; no error and no log ever shows credentials."""
+        """A store for `mongodb://host:port/database` or `mongodb+srv://…`, which owns its client.
+
+        Options in the URL are PyMongo's; `timeoutMS` is for each call. A URL that is none of this is a
+        `BackendError`; no error and no log ever shows credentials.
+        """
         address = parse_url(url)
         made = cls.__new__(cls)
-        made._settings = settings or MongoDBSettings()
+        chosen = settings or MongoDBSettings()
+        made._settings = chosen if address.timeout is None else replace(chosen, timeout=address.timeout)
         made._client = None
         made._address = address
         made._begin()
@@ -196,8 +201,13 @@ class MongoDBRepository:
         connections is what a storm of impatient callers would leave."""
         task = asyncio.ensure_future(work)
         self._running.add(task)
-        task.add_done_callback(self._running.discard)
+        task.add_done_callback(self._ended)
         return await asyncio.shield(task)
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._running.discard(task)
+        if not task.cancelled():
+            task.exception()  # seen, also where the caller is gone
 
 
 def _connect(address: Address) -> Client:

@@ -49,6 +49,8 @@ class Address:
     database: str
     where: str
     options: dict[str, Any]
+    timeout: float | None = None
+    """Seconds, where the URL has `timeoutMS`."""
 
     def __repr__(self) -> str:
         return f"<Address {self.where}>"
@@ -66,8 +68,17 @@ def parse_url(url: str) -> Address:
         raise _refused(f"{where}: name a database, as in mongodb://localhost:27017/chats")
     if parts.scheme == "mongodb":
         _check(url, where)
-    given = {name.lower() for name, _ in parse_qsl(parts.query, keep_blank_values=True)}
-    return Address(url, database, where, {k: v for k, v in _OWN_OPTIONS.items() if k.lower() not in given})
+    given = {name.lower(): value for name, value in parse_qsl(parts.query, keep_blank_values=True)}
+    options = {name: value for name, value in _OWN_OPTIONS.items() if name.lower() not in given}
+    return Address(url, database, where, options, _milliseconds(given.get("timeoutms"), where))
+
+
+def _milliseconds(value: str | None, where: str) -> float | None:
+    if value is None:
+        return None
+    if not value.isdecimal() or value == "0":
+        raise _refused(f"{where}: timeoutMS={value!r} is no number of milliseconds above 0")
+    return int(value) / 1000
 
 
 def _check(url: str, where: str) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-import uuid
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, Final
@@ -13,16 +11,9 @@ from motor.motor_asyncio import AsyncIOMotorClient
 
 from diarist.backends.conformance import NewStore
 from diarist.backends.mongodb import MongoDBRepository, MongoDBSettings
+from tests.support.mongodb import new_database
 
 MAX_RECORD: Final = 9 << 20
-
-_numbers = itertools.count()
-_run = uuid.uuid4().hex[:8]
-
-
-def new_database() -> str:
-    """A name that no test used before."""
-    return f"diarist_test_{_run}_{next(_numbers)}"
 
 
 def settings() -> MongoDBSettings:
