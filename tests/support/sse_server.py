@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -72,7 +72,7 @@ def _encoded(event: Any) -> bytes:
 
 
 @asynccontextmanager
-async def model_server() -> AsyncIterator[ModelServer]:
+async def model_server() -> AsyncGenerator[ModelServer, None]:
     """A server on a port that the system chose."""
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))

@@ -32,10 +32,10 @@ def delta(finish_reason: str | None = None, **fields: Any) -> dict[str, Any]:
     return {"id": "r1", "object": "chat.completion.chunk", "created": 1, "model": "m-1", "choices": [choice]}
 
 
-USAGE = {"id": "r1", "object": "chat.completion.chunk", "created": 1, "model": "m-1", "choices": [],
+USAGE: dict[str, Any] = {"id": "r1", "object": "chat.completion.chunk", "created": 1, "model": "m-1", "choices": [],
          "usage": {"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 7}}  # fmt: skip
-TOLD = [delta(role="assistant", content=""), delta(content="Hel"), delta(content="lo")]
-OPENAI = [*TOLD, delta("stop"), USAGE, "[DONE]"]
+TOLD: list[Any] = [delta(role="assistant", content=""), delta(content="Hel"), delta(content="lo")]
+OPENAI: list[Any] = [*TOLD, delta("stop"), USAGE, "[DONE]"]
 START: dict[str, Any] = {
     "type": "message_start",
     "message": {"id": "r1", "type": "message", "role": "assistant", "model": "m-1", "content": [],
@@ -57,7 +57,7 @@ def end(reason: str) -> list[dict[str, Any]]:
 
 
 TEXT = block(0, {"type": "text", "text": ""}, *({"type": "text_delta", "text": text} for text in ("Hel", "lo")))
-ANTHROPIC = [START, {"type": "ping"}, *TEXT, *end("end_turn")]
+ANTHROPIC: list[Any] = [START, {"type": "ping"}, *TEXT, *end("end_turn")]
 
 
 class Vendor:

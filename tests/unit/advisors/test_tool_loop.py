@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
@@ -66,6 +67,16 @@ def client_of(
 
 def forms(messages: Sequence[Message]) -> list[tuple[str, str]]:
     return [(message.role, message.text) for message in messages]
+
+
+class Adds:
+    """A model that never stops calling."""
+
+    def __init__(self, *names: str) -> None:
+        self._names = itertools.cycle(names)
+
+    def __call__(self, messages: Sequence[Message]) -> AssistantMessage:
+        return calling((next(self._names), '{"a": 1, "b": 1}'))
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -146,8 +157,12 @@ async def test_errors_are_results(memory: ChatMemory, way: str, call: tuple[str,
 @pytest.mark.parametrize("way", WAYS)
 async def test_what_a_model_is_told_of_errors_can_be_chosen(way: str) -> None:
     """Texts of exceptions may hold what is nobody's business."""
-    client = client_of([calling(("fails", "")), "A"], describe=lambda error: "it failed")
-    assert (await ask(client, way)).steps[-1].text == "it failed"
+
+    def describe(error: Exception) -> str:
+        return f"it failed: {type(error).__name__}"
+
+    client = client_of([calling(("fails", "")), "A"], describe=describe)
+    assert (await ask(client, way)).steps[-1].text == "it failed: OSError"
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -166,7 +181,7 @@ async def test_a_tool_that_takes_too_long(way: str) -> None:
 @pytest.mark.parametrize(("limits", "runs"), [({"per_tool": 3}, 3), ({"total": 2}, 2), ({}, 40)])
 async def test_limits(memory: ChatMemory, way: str, limits: dict[str, Any], runs: int) -> None:
     """A model that never stops calling is stopped: each call has a result, and the answer says why."""
-    client = client_of(lambda _: calling(("add", '{"a": 1, "b": 1}')), ChatMemoryAdvisor(memory), **limits)
+    client = client_of(Adds("add"), ChatMemoryAdvisor(memory), **limits)
     response = await ask(client, way)
     assert response.message.finish_reason == "tool_limit"
     results = [message for message in response.steps if isinstance(message, ToolMessage)]
@@ -177,8 +192,7 @@ async def test_limits(memory: ChatMemory, way: str, limits: dict[str, Any], runs
 async def test_the_total_is_of_all_tools() -> None:
     """150 by default, whatever is called; a tool's own limit goes before the loop's."""
     tools = [Tool(add.function, name=f"add{n}", limit=100) for n in range(2)]
-    calls = iter([f"add{n % 2}" for n in range(400)])
-    response = await ask(client_of(lambda _: calling((next(calls), '{"a": 1, "b": 1}')), tools=tools), "call")
+    response = await ask(client_of(Adds("add0", "add1"), tools=tools), "call")
     assert sum(not message.extras.get("is_error") for message in response.steps[1::2]) == 150
 
 
@@ -202,7 +216,7 @@ async def test_return_direct_beside_another_tool(way: str) -> None:
 @pytest.mark.parametrize("way", WAYS)
 async def test_the_callers_own_tools_are_his(way: str) -> None:
     """Tools that a request declares itself: the answer comes back with the calls."""
-    own = {"type": "function", "function": {"name": "mine", "parameters": {}}}
+    own: dict[str, Any] = {"type": "function", "function": {"name": "mine", "parameters": {}}}
     response = await ask(client_of([calling(("mine", "{}"), ("add", "{}"))]), way, options={"tools": [own]})
     assert [call.name for call in response.message.tool_calls] == ["mine", "add"]
     assert response.steps == ()
