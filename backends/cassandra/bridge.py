@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Final
@@ -11,8 +12,13 @@ Row = dict[str, Any]
 Rows = Sequence[Row]
 Answer = asyncio.Future[Rows]
 
-_AT_ONCE: Final = 32
-"""Requests sent in one turn of the loop, which has other work too: one takes about 0.1 ms to encode and send."""
+_TURN_SECONDS: Final = 0.005
+"""How long to go on sending in one turn of the loop, which has other work too. A request takes some 0.1 ms, but also
+5 ms where it meets the driver's thread at a lock and has to win the interpreter back."""
+
+
+_LARGE: Final = 1 << 17
+"""Bytes from which on a statement is encoded and sent in a worker thread: 4 MiB take some 50 ms."""
 
 
 class Bridge:
@@ -27,7 +33,7 @@ class Bridge:
         self._session = session
         self._options: dict[str, Any] = {"timeout": timeout} | ({"execution_profile": profile} if profile else {})
         self._max = max_in_flight
-        self._waiting: deque[tuple[Callable[[], Any], Answer]] = deque()
+        self._waiting: deque[tuple[Callable[[], Any], int, Answer]] = deque()
         self._answers: deque[tuple[Answer, Any, BaseException | None]] = deque()
         self._awake = False
         self._pumping = False
@@ -35,12 +41,12 @@ class Bridge:
         self._idle.set()
         self.in_flight = 0
 
-    def request(self, statement: Callable[[], Any]) -> Answer:
-        """The answer to a statement, which is made (bound to its values) when its turn to be sent has come."""
+    def request(self, statement: Callable[[], Any], size: int = 0) -> Answer:
+        """The answer to a statement, which is made (bound to its values) when its turn to be sent has come. `size`:
+        about how many bytes it has, where that may be many."""
         answer: Answer = self._loop.create_future()
-        self._waiting.append((statement, answer))
-        if not self._pumping:
-            self._pump()
+        self._waiting.append((statement, size, answer))
+        self._pump_soon()
         return answer
 
     async def idle(self) -> None:
@@ -48,25 +54,33 @@ class Bridge:
         while self.in_flight or self._waiting:
             await self._idle.wait()
 
-    def _pump(self) -> None:
-        self._pumping = False
-        for _ in range(_AT_ONCE):
-            if not self._waiting or self.in_flight >= self._max:
-                return
-            statement, answer = self._waiting.popleft()
-            if not answer.done():
-                self._send(statement, answer)
-        if self._waiting:
+    def _pump_soon(self) -> None:
+        if self._waiting and not self._pumping:
             self._pumping = True
             self._loop.call_soon(self._pump)
 
+    def _pump(self) -> None:
+        self._pumping = False
+        until = time.perf_counter() + _TURN_SECONDS
+        while self._waiting and self.in_flight < self._max:
+            statement, size, answer = self._waiting.popleft()
+            if answer.done():
+                continue
+            self.in_flight += 1
+            self._idle.clear()
+            if size < _LARGE:
+                self._send(statement, answer)
+            else:
+                self._loop.run_in_executor(None, self._send, statement, answer)
+            if time.perf_counter() > until:
+                self._pump_soon()
+                return
+
     def _send(self, statement: Callable[[], Any], answer: Answer) -> None:
-        self.in_flight += 1
-        self._idle.clear()
         try:
             response = self._session.execute_async(statement(), **self._options)
         except Exception as error:
-            self._deliver(answer, None, error)
+            self._failed(error, answer)
             return
         response.add_callbacks(self._answered, self._failed, callback_args=(answer,), errback_args=(answer,))
 
@@ -76,7 +90,7 @@ class Bridge:
         self._wake()
 
     def _failed(self, error: BaseException, answer: Answer) -> None:
-        """In the driver's thread, or in ours if nothing could be sent."""
+        """In the driver's thread, or where nothing could be sent."""
         self._answers.append((answer, None, error))
         self._wake()
 
@@ -95,8 +109,7 @@ class Bridge:
         self._awake = False
         while self._answers:
             self._deliver(*self._answers.popleft())
-        if self._waiting and not self._pumping:
-            self._pump()
+        self._pump_soon()
 
     def _deliver(self, answer: Answer, rows: Any, error: BaseException | None) -> None:
         self.in_flight -= 1

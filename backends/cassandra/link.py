@@ -110,6 +110,7 @@ class Link:
         return driver.cluster.Cluster(
             contact_points=list(target.hosts),
             port=target.port,
+            protocol_version=settings.protocol_version,  # else it tries two others first, and warns of each
             auth_provider=driver.auth.PlainTextAuthProvider(user, target.password) if user else None,
             ssl_context=_tls(target) if target.tls else None,
             execution_profiles={driver.cluster.EXEC_PROFILE_DEFAULT: profile},
@@ -136,10 +137,10 @@ class Link:
         except Exception as error:
             raise backend_error(error, self.where, "not_executed") from error
 
-    async def conditional(self, statement: Callable[[], Any]) -> Rows:
+    async def conditional(self, statement: Callable[[], Any], size: int = 0) -> Rows:
         """Run a lightweight transaction; the outcome of an error is what is certain about it."""
         try:
-            return await (await self.open()).request(statement)
+            return await (await self.open()).request(statement, size)
         except UNFIT as error:
             raise unfit(error) from error
         except DiaristError:

@@ -28,7 +28,7 @@ class CassandraSettings:
     payload; the server refuses mutations over half of `commitlog_segment_size`, 16 MiB by default. `create`: make
     keyspace and tables that are missing. `replication_factor`: of a keyspace that is made, in the local data centre;
     None: 3, or the number of nodes if there are fewer. `local_dc`: the data centre of this process; None: that of the
-    contact point.
+    contact point. `protocol_version`: of the native protocol; 5 is that of Cassandra 4.0 and later.
     """
 
     consistency: Consistency = "LOCAL_QUORUM"
@@ -40,6 +40,7 @@ class CassandraSettings:
     create: bool = True
     replication_factor: int | None = None
     local_dc: str | None = None
+    protocol_version: int = 5
 
     def __post_init__(self) -> None:
         for name, known in (("consistency", Consistency), ("serial_consistency", SerialConsistency)):
@@ -54,6 +55,8 @@ class CassandraSettings:
             raise refused(f"max_record_bytes={self.max_record_bytes!r}: 1 to {1 << 30}")
         if self.replication_factor is not None and not 1 <= self.replication_factor <= 99:
             raise refused(f"replication_factor={self.replication_factor!r}: 1 to 99")
+        if not 4 <= self.protocol_version <= 6:
+            raise refused(f"protocol_version={self.protocol_version!r}: 4 to 6")
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +160,7 @@ _KINDS: Final[dict[str, Callable[[str], object]]] = {
     "create": lambda value: _flag("create", value),
     "replication_factor": int,
     "local_dc": str,
+    "protocol_version": int,
 }
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from diarist.backends.cassandra.bridge import Rows, applied
 from diarist.backends.cassandra.driver import UNSET
@@ -32,6 +32,9 @@ from diarist.runtime.repository import (
     Settle,
     Unknown,
 )
+
+_KEY_COST: Final = 1024
+"""A caller's key is a statement of its own: binding it takes as long as sending that many bytes."""
 
 
 class Writer:
@@ -65,7 +68,7 @@ class Writer:
             except DiaristError as error:
                 return Failed(error)
         try:
-            rows = await self._link.conditional(partial(self._statement, commit))
+            rows = await self._link.conditional(partial(self._statement, commit), size + _KEY_COST * len(commit.keys))
         except InvalidMessageError as error:
             return Rejected(error)
         except DiaristError as error:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
-from diarist.backends.cassandra import driver
+from diarist import ChatMemory, MessageWindow
+from diarist.backends.cassandra import CassandraRepository, driver
 from diarist.backends.cassandra.settings import CassandraSettings, parse_url
 
 
@@ -46,6 +47,16 @@ def url_of(url: str, keyspace: str, **options: object) -> str:
     """The same server, another keyspace."""
     query = "&".join(f"{name}={value}" for name, value in options.items())
     return urlunsplit(urlsplit(url)._replace(path=f"/{keyspace}", query=query))
+
+
+@asynccontextmanager
+async def memory_on(url: str, *, window: int = 1_000_000) -> AsyncGenerator[ChatMemory]:
+    """A memory on the store of a URL, whether or not an entry point is registered for it."""
+    async with (
+        CassandraRepository.open(url) as repository,
+        ChatMemory(repository, window=MessageWindow(window)) as memory,
+    ):
+        yield memory
 
 
 def keyspace_of(url: str) -> str:
