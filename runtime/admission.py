@@ -27,14 +27,18 @@ class Admission:
         """A running mean of what a commit takes: the hint for `retry_after`."""
 
     def submit(self, operation: Operation[Any], slot: Slot) -> None:
-        """Admit the operation now, or let it wait, or refuse it (`overflow="raise"`)."""
+        """Admit the operation now, or let it wait, or refuse it (`overflow="raise"`).
+
+        What a turn has to store is never refused: the model was paid, and the answer would be lost.
+        """
         full = slot.pending >= self._limits.mailbox
         if not slot.waiting and not full and not self._blocked and self._has_room(operation):
             self._enter(operation, slot)
             return
-        if self._limits.overflow == "raise":
+        if self._limits.overflow == "raise" and not operation.persistent:
             what = "the conversation's mailbox" if full else "the runtime"
-            raise MailboxFullError(f"{what} is full", retry_after=max(0.01, 2 * self.commit_seconds))
+            hint = max(0.01, 2 * self.commit_seconds)
+            raise MailboxFullError(f"{what} is full", retry_after=hint, idempotency_key=operation.key)
         if slot.waiting is None:
             slot.waiting = deque()
         operation.status = Status.WAITING
@@ -49,7 +53,8 @@ class Admission:
         self.bytes -= operation.size
         slot.pending -= 1
         if slot.waiting:
-            self._refill(slot)
+            # Behind those that wait already: its own place is not its to keep.
+            self._blocked.setdefault(slot)
         while self._blocked and self.operations < self._limits.operations:
             first = next(iter(self._blocked))
             del self._blocked[first]
@@ -57,9 +62,12 @@ class Admission:
             if first in self._blocked:
                 return
 
-    def withdrawn(self) -> None:
-        """An operation that waited gave up. It is left in its queue, and passed over there."""
+    def withdrawn(self, slot: Slot) -> None:
+        """An operation that waited gave up. It is passed over in its queue, and goes when it is the first there."""
         self.waiting -= 1
+        waiting = slot.waiting
+        while waiting and waiting[0].status is Status.DONE:
+            waiting.popleft()
 
     def _has_room(self, operation: Operation[Any]) -> bool:
         limits = self._limits

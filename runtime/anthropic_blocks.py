@@ -19,7 +19,7 @@ from diarist.runtime.parts import (
     ToolCall,
     ToolCallPart,
 )
-from diarist.runtime.values import thaw
+from diarist.runtime.values import is_dict, is_list, thaw
 
 Block = dict[str, Any]
 
@@ -86,10 +86,9 @@ def _thinking(part: ReasoningPart) -> list[Block]:
 def _thinking_of_extras(message: AssistantMessage) -> list[Block]:
     """`thinking_blocks`, where gateways that speak the OpenAI format keep Anthropic's blocks."""
     listed = message.extras.get("thinking_blocks")
-    if not isinstance(listed, list):
+    if not is_list(listed):
         return []
-    entries: list[Any] = listed
-    return [thaw(entry) for entry in entries if isinstance(entry, dict) and _is_whole_thinking(entry)]
+    return [thaw(entry) for entry in listed if is_dict(entry) and _is_whole_thinking(entry)]
 
 
 def _is_whole_thinking(block: Mapping[str, Any]) -> bool:
@@ -110,7 +109,7 @@ def _input_of(call: ToolCall) -> dict[str, Any]:
         value = json.loads(call.arguments, parse_constant=_refuse)
     except (ValueError, RecursionError):
         return {}
-    return value if isinstance(value, dict) else {}
+    return value if is_dict(value) else {}
 
 
 def _refuse(name: str) -> NoReturn:

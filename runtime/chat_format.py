@@ -22,7 +22,7 @@ from diarist.runtime.messages import (
     UserMessage,
 )
 from diarist.runtime.parts import Part, ToolCall, freeze_layout, freeze_parts, layout_to_dict
-from diarist.runtime.values import EMPTY, freeze, freeze_mapping, is_some_mapping, thaw
+from diarist.runtime.values import EMPTY, freeze, freeze_mapping, is_list, is_mapping, is_some_mapping, thaw
 
 _ROLES: dict[str, type[Message]] = {
     "system": SystemMessage,
@@ -64,7 +64,7 @@ def _is_status(value: Any) -> bool:
 
 
 def _is_layout(value: Any) -> bool:
-    if not isinstance(value, (list, tuple)) or not value:
+    if not is_list(value) or not value:
         return False
     entries: Sequence[Any] = value
     return all(isinstance(entry, Mapping) for entry in entries)
@@ -170,9 +170,9 @@ def _assistant_to(message: AssistantMessage, out: dict[str, Any]) -> None:
 
 def from_dict(data: Any) -> Message:
     """`Message.from_dict`."""
-    if not isinstance(data, Mapping):
+    if not is_mapping(data):
         raise InvalidMessageError(f"{type(data).__name__} is no message")
-    raw: Mapping[str, Any] = data
+    raw = data
     role = raw.get("role")
     kind = _ROLES.get(role) if isinstance(role, str) else None
     if kind is None:
@@ -220,7 +220,7 @@ def _call_id_from(own: Mapping[str, Any]) -> str | None:
 def _content_from(content: Any, trusted: bool) -> str | tuple[Part, ...] | None:
     if content is None or isinstance(content, str):
         return content
-    if isinstance(content, (list, tuple)):
+    if is_list(content):
         return freeze_parts(content, "content")
     if trusted:
         return None
@@ -245,7 +245,7 @@ def _calls_from(raw: Mapping[str, Any]) -> tuple[ToolCall, ...]:
         calls.append(ToolCall.from_legacy(legacy, "function_call"))
     listed = raw.get("tool_calls")
     if listed:
-        if not isinstance(listed, (list, tuple)):
+        if not is_list(listed):
             raise InvalidMessageError(f"tool_calls: {type(listed).__name__} is no list")
         entries: Sequence[Any] = listed
         calls += [ToolCall.from_dict(call, f"tool_calls[{index}]") for index, call in enumerate(entries)]

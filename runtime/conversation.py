@@ -99,7 +99,8 @@ class Conversation:
         that anyone's call had been told of before. `fresh` looks at the store in any case. `snapshot` returns the
         last committed state at once, without a place in the queue.
         """
-        self._engine.check(self._key)
+        if self._engine.updating is not None:
+            self._engine.check(self._key)
         return self._get(read)
 
     async def _get(self, read: ReadMode) -> View:
@@ -108,7 +109,8 @@ class Conversation:
         if read == "snapshot" or (read == "ordered" and engine.sole_writer):
             slot = engine.registry.find(self._key)
             if slot is not None and slot.state is not None and (read == "snapshot" or slot.idle):
-                return slot.view if slot.view is not None and self._owner is None else self._view(slot.state)
+                view = slot.view
+                return view if view is not None and self._owner is None else self._view(slot.state)
         elif read not in ("ordered", "fresh"):
             raise ValueError(f"read: {read!r} is none of 'ordered', 'fresh', 'snapshot'")
         return self._view(await self._read(fresh=read == "fresh"))
@@ -123,8 +125,10 @@ class Conversation:
         """The public view of a state; kept with the slot while that is its state."""
         self._check_owner(state)
         slot = self._engine.registry.find(self._key)
-        current = slot is not None and slot.state is not None and slot.state.view is state.view
-        if slot is not None and current and slot.view is not None and slot.view.version == state.version:
+        # By version too: an entry may leave the messages as they were.
+        kept = slot.state if slot is not None else None
+        current = kept is not None and kept.view is state.view and kept.version == state.version
+        if slot is not None and current and slot.view is not None:
             return slot.view
         messages = state.view.messages
         shown = messages if getattr(self._engine.window, "show_unmatched", False) else matched(messages)
@@ -153,7 +157,7 @@ class Conversation:
         def running(on: bool) -> None:
             engine.updating = self._key if on else None
 
-        common = self._common(options, "")
+        common = self._common(options, digest_of("update", ()))
         return await self._post(Update(engine.future(), function, engine.intake, running, **common), options)
 
     def clear(self, **options: Unpack[CallOptions]) -> Answer:
@@ -255,7 +259,7 @@ class Conversation:
         self._check_owner(state)
         if not state.exists:
             return HistoryPage((), None)
-        reader = LogReader(self._engine.repository, self._key, RecordIndex(), state.born)
+        reader = LogReader(self._engine.repository, self._key, RecordIndex(), state.facts.born)
         if before is not None:
             return await page_before(reader, state, before, limit)
         return await page_after(reader, state, -1 if after is None else after, limit)
@@ -278,9 +282,9 @@ def info_of(key: Key, state: State) -> ConversationInfo:
     return ConversationInfo(
         namespace=key.namespace,
         id=key.id,
-        owner=state.owner,
-        title=state.title,
-        metadata=state.metadata,
+        owner=state.facts.owner,
+        title=state.facts.title,
+        metadata=state.facts.metadata,
         version=state.version,
         created_at=datetime.fromtimestamp(state.created, UTC),
         updated_at=datetime.fromtimestamp(state.updated, UTC),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from operator import is_
 from typing import TYPE_CHECKING, Any
 
 from diarist.runtime.intake import line_of_message
@@ -11,12 +12,26 @@ from diarist.runtime.messages import Message, SystemMessage
 from diarist.runtime.repository import Commit, Done, Head, StoredRecord
 from diarist.runtime.results import Receipt
 from diarist.runtime.state import State
-from diarist.runtime.views import MAX_RANGES, Range, RecordIndex, Run, ViewState, appended, runs_of, selected
-from diarist.runtime.windows import Window
+from diarist.runtime.views import (
+    MAX_RANGES,
+    Range,
+    RecordIndex,
+    Run,
+    ViewState,
+    advanced,
+    appended,
+    joined,
+    runs_of,
+    selected,
+)
+from diarist.runtime.windows import MessageWindow, Window
 
 if TYPE_CHECKING:
     from diarist.runtime.operations import Operation
     from diarist.runtime.slot import Slot
+
+Answered = tuple["Operation[Any]", Any, BaseException | None]
+"""An operation, and its answer: a value, or an error."""
 
 TOMBSTONE_SECONDS = 86_400.0
 """How long a deleted conversation's versions go on counting, so that no stale writer can bring it back."""
@@ -34,26 +49,32 @@ class Draft:
         "index",
         "keys",
         "lines",
-        "new_life",
+        "new_id",
         "sequence",
         "size",
         "slot",
+        "started",
         "state",
+        "weight",
         "window",
     )
 
-    def __init__(self, slot: Slot, state: State, index: RecordIndex, new_life: str, window: Window) -> None:
+    def __init__(
+        self, slot: Slot, state: State, index: RecordIndex, new_id: Callable[[], str], window: Window
+    ) -> None:
         self.slot = slot
         self.base = state
         self.state = state.copy()
         self.index = index
-        self.new_life = new_life
+        self.new_id = new_id
         self.window = window
         self.sequence = 0
+        self.started = 0.0
+        self.weight = slot.weight
         self.entries: list[tuple[Entry, Sequence[Run]]] = []
         self.lines: list[bytes] = []
         self.keys: dict[str, Done] = {}
-        self.answers: list[tuple[Operation[Any], Any, BaseException | None]] = []
+        self.answers: list[Answered] = []
         self.size = 0
         self.deleted = False
         self.commit: Commit | None = None
@@ -67,16 +88,16 @@ class Draft:
         """Add an entry: `lines` go into the log, and `view` is what the conversation shows after it."""
         state = self.state
         if state.life is None and kind != "delete":
-            state.life = self.new_life
-            state.owner = operation.owner
-            state.born = state.version + 1
+            state.life = self.new_id()
+            if operation.owner is not None or state.version:
+                state.note(owner=operation.owner, born=state.version + 1)
         first, count = state.position, len(lines)
         if len(view.runs) > MAX_RANGES:
             lines, view = self._anew(lines, view)
         state.version += 1
         state.position += len(lines)
         size = sum(map(len, lines))
-        state.weight = _weight(state, view, size, len(lines))
+        self._weigh(view, size, len(lines))
         state.view = view
         self.lines += lines
         self.size += size + 160 + 40 * len(view.runs)
@@ -85,6 +106,11 @@ class Draft:
         if operation.key is not None:
             self.keys[operation.key] = Done(state.version, first, count, operation.digest or "")
         return receipt
+
+    def _weigh(self, view: ViewState, added: int, count: int) -> None:
+        """What the new view weighs, taking what left it as of average weight."""
+        before = len(self.state.view.messages) + count
+        self.weight = (self.weight + added) * len(view.messages) // before if before else 0
 
     def _anew(self, lines: Sequence[bytes], view: ViewState) -> tuple[list[bytes], ViewState]:
         """A view of too many pieces: its messages go into the log once more, side by side."""
@@ -97,9 +123,14 @@ class Draft:
         """An entry of new messages behind the view (or `base`), cut by the window. None: nothing is new."""
         view = self.state.view if base is None else base
         new = [lazy_message(line) for line in lines]
-        chosen = self.window(view.messages, new)
-        full = appended(view, new, self.position)
-        if len(chosen) == len(full.messages) and tuple(chosen) == full.messages:
+        window, position = self.window, self.state.position
+        messages = joined(view.messages, new)
+        cut = window.cut(messages, new) if isinstance(window, MessageWindow) else None
+        if cut is not None:
+            return self.append(operation, "add", lines, advanced(view, messages, position, cut))
+        full = appended(view, new, position)
+        chosen = tuple(self.window(tuple(view.messages), new))
+        if len(chosen) == len(full.messages) and all(map(is_, chosen, full.messages)):
             return self.append(operation, "add", lines, full)
         repeated = _repeated(chosen, new)
         if repeated:
@@ -151,28 +182,22 @@ class Draft:
         if base.life is None:
             state.created = now
         state.updated = now
-        life = state.life or (base.life or self.new_life)
+        life = state.life or (base.life or self.new_id())
         head = Head(
             life=life,
             version=state.version,
-            owner=state.owner,
+            owner=state.facts.owner,
             created=state.created,
             updated=now,
             expires=now + TOMBSTONE_SECONDS if self.deleted else None,
             deleted=self.deleted,
             state=b"" if self.deleted else state.encode(ranges),
         )
-        state.point = head.point
+        state.stored = life
         record = StoredRecord(first, state.version, payload, now)
         operations = [entry.operation for entry, _ in self.entries]
         self.commit = Commit(self.slot.key, base.point, record, head, self.keys, operations)
         return self.commit
-
-
-def _weight(state: State, view: ViewState, added: int, count: int) -> int:
-    """What the new view weighs, taking what left it as of average weight."""
-    before = len(state.view.messages) + count
-    return (state.weight + added) * len(view.messages) // before if before else 0
 
 
 def _places(view: ViewState) -> list[int]:

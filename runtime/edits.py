@@ -26,6 +26,7 @@ class Update(Change):
     """Replace the view by what a plain function makes of it."""
 
     __slots__ = ("function", "guard", "intake")
+    kind = "update"
 
     def __init__(
         self,
@@ -49,17 +50,17 @@ class Update(Change):
         new, shown = draft.place(chosen, view, 0, lines)
         return draft.append(self, "update", new, shown)
 
-    def _call(self, messages: tuple[Message, ...]) -> list[Given]:
+    def _call(self, messages: Sequence[Message]) -> list[Given]:
         self.guard(True)
         try:
             result = self.function(list(messages))
+            if inspect.isawaitable(result):
+                if inspect.iscoroutine(result):
+                    result.close()
+                raise InvalidMessageError("update takes a plain function: it may run again and must not wait")
+            return list(result)
         finally:
             self.guard(False)
-        if inspect.isawaitable(result):
-            if inspect.iscoroutine(result):
-                result.close()
-            raise InvalidMessageError("update takes a plain function: it may run again and must not wait")
-        return list(result)
 
     def _known(self, view: ViewState, result: Sequence[Given]) -> tuple[list[Message], list[bytes]]:
         """The messages to show, with those in view replaced by the very same objects; lines of the new ones."""
@@ -91,6 +92,7 @@ class Rewind(Change):
     """Show the view as it was at a version, or cut at a message. What was read for it is in `target`."""
 
     __slots__ = ("after", "before", "target", "version")
+    kind = "rewind"
 
     def __init__(
         self,
@@ -142,7 +144,7 @@ class Rewind(Change):
         if view.runs == state.view.runs:
             return self.nothing(draft)
         receipt = draft.append(self, "rewind", (), view)
-        state.rewound = receipt.version
+        state.note(rewound=receipt.version)
         return receipt
 
     def _target(self, state: State) -> ViewState:

@@ -55,8 +55,8 @@ class OwnerError(DiaristError, PermissionError):
 class MailboxFullError(DiaristError):
     """A bound of `Limits` is reached and `overflow="raise"` was chosen. Try again after `retry_after` s."""
 
-    def __init__(self, message: str, *, retry_after: float) -> None:
-        super().__init__(message)
+    def __init__(self, message: str, *, retry_after: float, idempotency_key: str | None = None) -> None:
+        super().__init__(message, idempotency_key=idempotency_key)
         self.retry_after = retry_after
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from diarist.runtime.values import thaw
+from diarist.runtime.values import is_mapping, thaw
 
 Owns = Callable[[str, Any], bool]
 """Whether `key: value` beside our own keys would be read as ours, or replace one of ours."""
@@ -42,10 +42,9 @@ def take(rest: Mapping[str, Any], owns: Owns) -> Mapping[str, Any]:
 
 def _hides(value: Any, loose: Mapping[str, Any], owns: Owns) -> bool:
     """Whether `value` is what `put` would have written under `extras`."""
-    if not isinstance(value, Mapping):
+    if not is_mapping(value):
         return False
-    mapping: Mapping[str, Any] = value
-    names = [key for key in mapping if key != "extras"]
+    names = [key for key in value if key != "extras"]
     if not names:
-        return "extras" in mapping and _hides(mapping["extras"], loose, owns)
-    return all(key not in loose and owns(key, mapping[key]) for key in names)
+        return "extras" in value and _hides(value["extras"], loose, owns)
+    return all(key not in loose and owns(key, value[key]) for key in names)

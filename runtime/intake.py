@@ -11,7 +11,7 @@ from diarist.runtime.chat_format import from_dict, to_dict
 from diarist.runtime.clock import Environment
 from diarist.runtime.codec import encode
 from diarist.runtime.errors import InvalidMessageError
-from diarist.runtime.ids import new_id
+from diarist.runtime.ids import id_supply
 from diarist.runtime.log import lazy_message, line_of
 from diarist.runtime.messages import AssistantMessage, Message, SystemMessage, UserMessage
 from diarist.runtime.values import check
@@ -24,7 +24,10 @@ class Intake:
     """Turns what callers pass into lines of the log. `message_bytes`: the most that one encoded message may have."""
 
     def __init__(self, environment: Environment, message_bytes: int) -> None:
-        self._environment = environment
+        self._clock = environment.clock
+        self._new_id = id_supply(environment.random)
+        self._second = -1
+        self._prefix = ""
         self._message_bytes = message_bytes
 
     def lines(self, given: Iterable[Given]) -> list[bytes]:
@@ -33,24 +36,37 @@ class Intake:
         lines: list[bytes] = []
         for index, item in enumerate(given):
             if now is None:
-                now = datetime.fromtimestamp(self._environment.clock.time(), UTC).isoformat()
+                now = self._now()
             try:
                 lines.append(self._line(item, now))
             except InvalidMessageError as error:
                 raise InvalidMessageError(f"messages[{index}]: {error}") from error.__cause__
         return lines
 
+    def _now(self) -> str:
+        """The time in ISO format. All but the fraction is kept for a second: it takes most of the time."""
+        moment = self._clock.time()
+        second = int(moment)
+        micros = round((moment - second) * 1e6)
+        if not 0 < micros < 1_000_000:
+            return datetime.fromtimestamp(moment, UTC).isoformat()
+        if second != self._second:
+            self._second, self._prefix = second, datetime.fromtimestamp(second, UTC).isoformat()[:19]
+        return f"{self._prefix}.{micros:06d}+00:00"
+
     def _line(self, item: Given, now: str) -> bytes:
         message = item if isinstance(item, Message) else from_dict(item)
         if _is_plain(message):
-            data: dict[str, Any] = {"role": message.role, "content": message.content}
+            line = line_of(
+                {"role": message.role, "content": message.content, "id": self._new_id(), "created_at": now}
+            )
         else:
             data = checked_dict(message)
-        if message.id is None:
-            data["id"] = new_id(self._environment.random)
-        if message.created_at is None:
-            data["created_at"] = now
-        line = line_of(data)
+            if message.id is None:
+                data["id"] = self._new_id()
+            if message.created_at is None:
+                data["created_at"] = now
+            line = line_of(data)
         if len(line) > self._message_bytes:
             raise InvalidMessageError(f"{len(line)} bytes, at most {self._message_bytes}")
         return line
@@ -62,14 +78,29 @@ class Intake:
 
 def _is_plain(message: Message) -> bool:
     """A message of only text: no dict of any depth has to be looked into."""
+    kind = type(message)
     return (
-        (type(message) is UserMessage or type(message) is SystemMessage)
+        (kind is UserMessage or kind is SystemMessage or (kind is AssistantMessage and _is_bare(message)))
         and type(message.content) is str
         and not message.extras
         and not message.metadata
         and message.name is None
         and message.id is None
         and message.created_at is None
+    )
+
+
+def _is_bare(message: Message) -> bool:
+    """An assistant's message with none of the fields that only assistants' messages have."""
+    assert isinstance(message, AssistantMessage)
+    return not (message.tool_calls or message.reasoning or message.layout) and (
+        message.refusal is None
+        and message.finish_reason is None
+        and message.usage is None
+        and message.model is None
+        and message.response_id is None
+        and message.status is None
+        and message.error is None
     )
 
 
@@ -80,9 +111,22 @@ def checked_dict(message: Message) -> dict[str, Any]:
     if isinstance(message, AssistantMessage):
         check(message.usage, "usage")
         check(message.error, "error")
-    data = to_dict(message)
+    data = to_dict(_with_room(message))
     check(data, "message")
     return data
+
+
+def _with_room(message: Message) -> Message:
+    """A message whose own `id` or `created_at` can't be ours (a number, another kind of time) has them in `extras`.
+
+    With a placeholder in our field, `to_dict` puts the user's aside, and the stamp doesn't overwrite it.
+    """
+    changes: dict[str, Any] = {}
+    if message.id is None and "id" in message.extras:
+        changes["id"] = ""
+    if message.created_at is None and "created_at" in message.extras:
+        changes["created_at"] = datetime.min.replace(tzinfo=UTC)
+    return message.replace(**changes) if changes else message
 
 
 def line_of_message(message: Message) -> bytes:

@@ -2,7 +2,9 @@
 
 A turn that is interrupted must end its recorder's pending step. That step runs in a foreign task (a request
 handler), which must not be cancelled, and it must stay in that task: the streams of HTTP clients live in cancel
-scopes that may not change tasks. So the awaitable is driven by hand, and what the task really waits for is a gate.
+scopes that may not change tasks. So the awaitable is driven by hand, and an interruption does to it what
+`Task.cancel` would do: it cancels the future that is waited for, or else throws at the next chance. The task
+itself never learns of it.
 """
 
 from __future__ import annotations
@@ -15,93 +17,90 @@ T = TypeVar("T")
 
 
 class Interruption:
-    """Says whether a turn was interrupted, and wakes whoever waits in one of its `Interruptible`s."""
+    """Says whether a turn was interrupted, and reaches whatever waits in one of its `Interruptible`s."""
 
-    __slots__ = ("error", "gate")
+    __slots__ = ("error", "waiting")
 
     def __init__(self) -> None:
         self.error: BaseException | None = None
-        self.gate: _Gate | None = None
+        self.waiting: set[Interruptible[Any]] = set()
 
     def fire(self, error: BaseException) -> None:
         """Interrupt: the pending step, and each later one, raises `error`."""
         self.error = error
-        if self.gate is not None:
-            self.gate.open(None)
-
-
-class _Gate(asyncio.Future[None]):
-    """Opens when the inner future is done, or by an interruption. Cancelling it cancels the inner future."""
-
-    def __init__(self, inner: asyncio.Future[Any]) -> None:
-        super().__init__(loop=inner.get_loop())
-        self._inner = inner
-
-    def open(self, _inner: object) -> None:
-        if not self.done():
-            self.set_result(None)
-
-    def cancel(self, msg: Any | None = None) -> bool:
-        return self._inner.cancel(msg)
+        for step in self.waiting:
+            step.cancel_waited()
 
 
 class Interruptible(Generic[T]):
     """`await Interruptible(awaitable, interruption)` is `await awaitable`, until the interruption fires.
 
-    Then what the awaitable waits for is cancelled, as if its task had been; when it has ended, the interruption's
-    error is raised.
+    Then the awaitable is cancelled, once, as if its task had been; when it has ended, the interruption's error is
+    raised. A cancellation of the task itself comes through in any case.
     """
 
-    __slots__ = ("_awaitable", "_interruption")
+    __slots__ = ("_awaitable", "_interruption", "_told", "_waited")
 
     def __init__(self, awaitable: Awaitable[T], interruption: Interruption) -> None:
         self._awaitable = awaitable
         self._interruption = interruption
+        self._waited: asyncio.Future[Any] | None = None
+        self._told = False
+        """Whether the awaitable got its cancellation."""
 
     def __await__(self) -> Generator[Any, Any, T]:
         interruption = self._interruption
+        before = cancellations()
+        interruption.waiting.add(self)
+        try:
+            result = yield from self._drive()
+        except (Exception, asyncio.CancelledError) as error:
+            foreign = isinstance(error, asyncio.CancelledError) and cancellations() > before
+            if foreign or interruption.error is None:
+                raise
+            raise interruption.error from None
+        finally:
+            interruption.waiting.discard(self)
+        if interruption.error is not None:
+            raise interruption.error
+        return result
+
+    def cancel_waited(self) -> None:
+        """Cancel what is waited for, if that can be: else the cancellation stays due."""
+        if self._waited is not None and self._is_due():
+            self._told = self._waited.cancel()
+
+    def _drive(self) -> Generator[Any, Any, T]:
         steps = self._awaitable.__await__()
         thrown: BaseException | None = None
         while True:
             try:
                 waited = next(steps) if thrown is None else steps.throw(thrown)
             except StopIteration as stop:
-                if interruption.error is not None:
-                    raise interruption.error from None
                 result: T = stop.value
                 return result
-            except BaseException:
-                if interruption.error is not None:
-                    raise interruption.error from None
-                raise
             thrown = yield from self._wait(waited)
 
     def _wait(self, waited: Any) -> Generator[Any, Any, BaseException | None]:
-        """Wait for what the awaitable yielded; returns what to throw into it, if anything."""
+        """Wait for what the awaitable yielded (None: only for the next round of the loop). Returns what to throw."""
+        self._waited = waited
+        self.cancel_waited()
+        thrown: BaseException | None = None
         try:
-            if waited is None:
-                yield None
-            else:
-                yield from self._pass_gate(waited)
+            yield waited
         except BaseException as error:
-            return error
-        return None
+            thrown = error
+        self._waited = None
+        if self._is_due() and (thrown is None or isinstance(thrown, Exception)):
+            self._told = True
+            return asyncio.CancelledError()
+        return thrown
 
-    def _pass_gate(self, inner: asyncio.Future[Any]) -> Generator[Any, Any, None]:
-        interruption = self._interruption
-        inner._asyncio_future_blocking = False
-        if interruption.error is None:
-            interruption.gate = gate = _Gate(inner)
-            inner.add_done_callback(gate.open)
-            try:
-                yield from gate
-            finally:
-                interruption.gate = None
-                inner.remove_done_callback(gate.open)
-            if interruption.error is None or inner.done():
-                return
-            if not inner.cancel():
-                return
-        last = _Gate(inner)
-        inner.add_done_callback(last.open)
-        yield from last
+    def _is_due(self) -> bool:
+        return self._interruption.error is not None and not self._told
+
+
+def cancellations() -> int:
+    """How often the running task was asked to end, and did not take it back yet."""
+    task = asyncio.current_task()
+    return task.cancelling() if task is not None else 0

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Literal
 
 from diarist.runtime.codec import WIDE, decode, encode
@@ -18,6 +19,7 @@ from diarist.runtime.views import Range
 EntryKind = Literal["add", "clear", "update", "rewind", "describe", "delete"]
 
 _set = object.__setattr__
+_new = object.__new__
 
 
 @dataclass(slots=True)
@@ -58,7 +60,7 @@ class Record:
 
 def flat(ranges: Iterable[Range]) -> list[int]:
     """Ranges as one list of numbers, four each."""
-    return [number for part in ranges for number in part]
+    return list(chain.from_iterable(ranges))
 
 
 def unflat(numbers: Sequence[int]) -> list[Range]:
@@ -90,7 +92,7 @@ def decode_record(first: int, payload: bytes, at: float) -> Record:
         entries = [Entry(item["o"], item["k"], item["n"], unflat(item["v"]), item.get("d")) for item in header["e"]]
         record = Record(first, header["p"], entries, [lazy_message(line) for line in lines], at)
         count = record.count
-    except (KeyError, TypeError, AttributeError) as error:
+    except (LookupError, TypeError, AttributeError) as error:
         raise BackendError(f"the record at version {first} is damaged", outcome="not_executed") from error
     if count and not lines:
         record.erased = True
@@ -106,15 +108,16 @@ def erased_payload(payload: bytes) -> bytes:
 
 
 # The role stands first in each line, so that the class is known without decoding.
-_CLASSES: dict[bytes, type[Message]] = {
-    b"s": SystemMessage,
-    b"d": SystemMessage,
-    b"u": UserMessage,
-    b"a": AssistantMessage,
-    b"t": ToolMessage,
-    b"f": ToolMessage,
+_CLASSES: dict[int, type[Message]] = {
+    ord("s"): SystemMessage,
+    ord("d"): SystemMessage,
+    ord("u"): UserMessage,
+    ord("a"): AssistantMessage,
+    ord("t"): ToolMessage,
+    ord("f"): ToolMessage,
 }
 _ROLE_AT = len(b'{"role":"')
+_WIDE = WIDE[0]
 
 
 def line_of(data: dict[str, Any]) -> bytes:
@@ -124,9 +127,7 @@ def line_of(data: dict[str, Any]) -> bytes:
 
 def lazy_message(line: bytes) -> Message:
     """A message that decodes its line when it is first looked into."""
-    place = _ROLE_AT + 1 if line.startswith(WIDE) else _ROLE_AT
-    kind = _CLASSES[line[place : place + 1]]
-    message = kind.__new__(kind)
+    kind = _CLASSES[line[_ROLE_AT + (line[0] == _WIDE)]]
+    message = _new(kind)
     _set(message, "_raw", line)
-    _set(message, "_size", len(line))
     return message

@@ -17,7 +17,7 @@ from diarist.runtime.parts import (
     freeze_layout,
     freeze_parts,
 )
-from diarist.runtime.values import freeze, freeze_mapping
+from diarist.runtime.values import EMPTY, freeze, freeze_mapping, is_list
 
 Content = str | None | Sequence[Part | str | Mapping[str, Any]]
 Status = Literal["complete", "truncated", "error", "cancelled"]
@@ -42,9 +42,8 @@ class _Raw:
     2,000 small objects, not 2,000 decodings.
     """
 
-    __slots__ = ("_raw", "_size")
+    __slots__ = ("_raw",)
     _raw: bytes
-    _size: int
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
@@ -57,6 +56,21 @@ class _Raw:
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}") from None
         chat_format.fill(cast("Message", self), raw)
         return object.__getattribute__(self, name)
+
+
+def _content(content: Any) -> str | tuple[Part, ...] | None:
+    if content is None or isinstance(content, str):
+        return content
+    if not is_list(content):
+        raise InvalidMessageError(f"content: {type(content).__name__} is no text and no list of parts")
+    return freeze_parts(content, "content")
+
+
+def _calls(given: Sequence[ToolCall | Mapping[str, Any]]) -> tuple[ToolCall, ...]:
+    return tuple(
+        call if isinstance(call, ToolCall) else ToolCall.from_dict(call, f"tool_calls[{index}]")
+        for index, call in enumerate(given)
+    )
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -76,22 +90,23 @@ class Message(_Raw):
     created_at: datetime | None
     extras: Mapping[str, Any]
 
-    def _init(self, content: Content, common: Mapping[str, Any]) -> None:
-        if isinstance(content, (Sequence, tuple)) and not isinstance(content, str):
-            if isinstance(content, (bytes, bytearray)):
-                raise InvalidMessageError("content: bytes are no text")
-            content = freeze_parts(content, "content")
-        elif content is not None and not isinstance(content, str):
-            raise InvalidMessageError(f"content: {type(content).__name__} is no text and no list of parts")
-        _set(self, "content", content)
-        _set(self, "name", common["name"])
-        _set(self, "metadata", freeze_mapping(common["metadata"]))
-        _set(self, "id", common["id"])
-        created_at = common["created_at"]
+    def _init(
+        self,
+        content: Content,
+        name: str | None,
+        metadata: Mapping[str, Any] | None,
+        id: str | None,
+        created_at: Any,
+        extras: Mapping[str, Any] | None,
+    ) -> None:
+        _set(self, "content", content if type(content) is str else _content(content))
+        _set(self, "name", name)
+        _set(self, "metadata", freeze_mapping(metadata) if metadata else EMPTY)
+        _set(self, "id", id)
         if created_at is not None and (not isinstance(created_at, datetime) or created_at.utcoffset() is None):
             raise InvalidMessageError("created_at: no datetime with a time zone")
         _set(self, "created_at", created_at)
-        _set(self, "extras", freeze_mapping(common["extras"]))
+        _set(self, "extras", freeze_mapping(extras) if extras else EMPTY)
 
     @property
     def text(self) -> str:
@@ -164,14 +179,7 @@ class _Plain(Message):
         extras: Mapping[str, Any] | None = None,
         content: Content | _Unset = _UNSET,
     ) -> None:
-        common = {
-            "name": name,
-            "metadata": metadata,
-            "id": id,
-            "created_at": created_at,
-            "extras": extras,
-        }
-        self._init(text if isinstance(content, _Unset) else content, common)
+        self._init(text if isinstance(content, _Unset) else content, name, metadata, id, created_at, extras)
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -230,22 +238,17 @@ class AssistantMessage(Message):
         extras: Mapping[str, Any] | None = None,
         content: Content | _Unset = _UNSET,
     ) -> None:
-        common = {"name": name, "metadata": metadata, "id": id, "created_at": created_at, "extras": extras}
-        self._init(text if isinstance(content, _Unset) else content, common)
-        calls = tuple(
-            call if isinstance(call, ToolCall) else ToolCall.from_dict(call, f"tool_calls[{index}]")
-            for index, call in enumerate(tool_calls)
-        )
-        _set(self, "tool_calls", calls)
+        self._init(text if isinstance(content, _Unset) else content, name, metadata, id, created_at, extras)
+        _set(self, "tool_calls", _calls(tool_calls) if tool_calls else ())
         _set(self, "reasoning", reasoning)
         _set(self, "refusal", refusal)
         _set(self, "finish_reason", finish_reason)
-        _set(self, "usage", freeze(usage))
+        _set(self, "usage", None if usage is None else freeze(usage))
         _set(self, "model", model)
         _set(self, "response_id", response_id)
         _set(self, "status", status)
-        _set(self, "error", freeze(error))
-        _set(self, "layout", freeze_layout(layout, "layout"))
+        _set(self, "error", None if error is None else freeze(error))
+        _set(self, "layout", freeze_layout(layout, "layout") if layout else ())
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -292,8 +295,7 @@ class ToolMessage(Message):
         extras: Mapping[str, Any] | None = None,
         content: Content | _Unset = _UNSET,
     ) -> None:
-        common = {"name": name, "metadata": metadata, "id": id, "created_at": created_at, "extras": extras}
-        self._init(text if isinstance(content, _Unset) else content, common)
+        self._init(text if isinstance(content, _Unset) else content, name, metadata, id, created_at, extras)
         _set(self, "tool_call_id", tool_call_id)
 
     def _essence(self) -> tuple[object, ...]:

@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 from diarist.runtime.codec import WIDE, encode
 from diarist.runtime.errors import InvalidMessageError
 from diarist.runtime.extras import Owns, put, take
-from diarist.runtime.values import EMPTY, freeze_mapping, is_some_mapping, thaw
+from diarist.runtime.values import EMPTY, freeze_mapping, is_mapping, is_some_mapping, thaw
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,11 +111,8 @@ def _rest(data: Mapping[str, Any], *known: str) -> Mapping[str, Any]:
 
 def _strings(data: Any, allowed: frozenset[str]) -> dict[str, str] | None:
     """`data` as a dict if it is a mapping of some of the allowed keys to strings, else None."""
-    if not isinstance(data, Mapping):
-        return None
-    mapping: Mapping[Any, Any] = data
-    if allowed.issuperset(mapping) and all(isinstance(item, str) for item in mapping.values()):
-        return dict(mapping)
+    if is_mapping(data) and allowed.issuperset(data) and all(isinstance(item, str) for item in data.values()):
+        return dict(data)
     return None
 
 
@@ -123,9 +120,9 @@ def part_from_dict(data: Any, path: str) -> Part:
     """One content part of the OpenAI chat format; a kind or shape that is not known is kept whole."""
     if isinstance(data, str):
         return TextPart(data)
-    if not isinstance(data, Mapping):
+    if not is_mapping(data):
         raise InvalidMessageError(f"{path}: {type(data).__name__} is no content part")
-    raw: Mapping[str, Any] = data
+    raw = data
     kind = raw.get("type")
     if kind == "text" and isinstance(raw.get("text"), str):
         return TextPart(raw["text"], extras=_rest(raw, "type", "text"))
@@ -153,10 +150,10 @@ def layout_to_dict(part: Part) -> dict[str, Any]:
 
 def layout_from_dict(data: Any, path: str) -> Part:
     """The inverse of `layout_to_dict`."""
-    if isinstance(data, Mapping):
-        raw: Mapping[str, Any] = data
+    if is_mapping(data):
+        raw = data
         inside = raw.get("data")
-        if raw.get("type") == "opaque" and len(raw) == 2 and isinstance(inside, Mapping) and _is_ambiguous(inside):
+        if raw.get("type") == "opaque" and len(raw) == 2 and is_mapping(inside) and _is_ambiguous(inside):
             return OpaquePart(inside)
     return part_from_dict(data, path)
 
@@ -217,16 +214,16 @@ class ToolCall(_WithExtras):
 
     @staticmethod
     def from_dict(data: Any, path: str = "tool_call") -> ToolCall:
-        if not isinstance(data, Mapping):
+        if not is_mapping(data):
             raise InvalidMessageError(f"{path}: {type(data).__name__} is no tool call")
-        raw: Mapping[str, Any] = data
+        raw = data
         if raw.get("type") == "function_call" and len(raw) == 2:
             return ToolCall.from_legacy(raw.get("function_call"), f"{path}.function_call")
         kind: Literal["function", "custom"] = "custom" if raw.get("type") == "custom" else "function"
         inside = raw.get(kind)
-        if not isinstance(inside, Mapping):
+        if not is_mapping(inside):
             raise InvalidMessageError(f"{path}.{kind}: missing, or no mapping")
-        body: Mapping[str, Any] = inside
+        body = inside
         inner = "arguments" if kind == "function" else "input"
         extras: dict[str, Any] = {key: value for key, value in raw.items() if key not in ("id", "type", kind)}
         if raw.get("type", kind) != kind:
@@ -246,9 +243,9 @@ class ToolCall(_WithExtras):
     @staticmethod
     def from_legacy(data: Any, path: str) -> ToolCall:
         """The deprecated `function_call` of the chat format."""
-        if not isinstance(data, Mapping):
+        if not is_mapping(data):
             raise InvalidMessageError(f"{path}: {type(data).__name__} is no function call")
-        raw: Mapping[str, Any] = data
+        raw = data
         if not isinstance(raw.get("name"), str):
             raise InvalidMessageError(f"{path}.name: missing, or no string")
         extras = _rest(raw, "name", "arguments")

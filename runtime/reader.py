@@ -7,9 +7,10 @@ from collections.abc import AsyncIterator, Sequence
 from diarist.runtime.errors import NotFoundError
 from diarist.runtime.ids import Key
 from diarist.runtime.log import Record, decode_record
+from diarist.runtime.messages import AssistantMessage
 from diarist.runtime.repository import Done, Repository
 from diarist.runtime.state import view_of
-from diarist.runtime.views import EMPTY_VIEW, Range, RecordIndex, ViewState
+from diarist.runtime.views import EMPTY_VIEW, Range, RecordIndex, Run, ViewState
 
 PAGE = 256
 """Records in one read."""
@@ -70,6 +71,18 @@ class LogReader:
         for record in found.values():
             self._index.add(record.first, record.position, record.count)
         return view_of(ranges, [found[first] for first in sorted(found)])
+
+    async def last_answer(self, version: int, runs: Sequence[Run]) -> AssistantMessage | None:
+        """The last assistant message at these positions, up to a version; None if there is none, or it was erased."""
+        lowest = min(low for low, _ in runs)
+        async for record in self.records(self.born, version, backwards=True):
+            for place in range(len(record.messages) - 1, -1, -1):
+                message, position = record.messages[place], record.position + place
+                if isinstance(message, AssistantMessage) and any(low <= position < high for low, high in runs):
+                    return message
+            if record.position <= lowest:
+                break
+        return None
 
     async def find(self, message_id: str) -> int | None:
         """The version that brought the message of that id: the latest such, searched from the end."""

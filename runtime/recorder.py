@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, AsyncIterator
+import asyncio
+from collections.abc import AsyncIterable, AsyncIterator, Callable
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from diarist.runtime.aggregates import Aggregate
-from diarist.runtime.interruptible import Interruptible
+from diarist.runtime.interruptible import Interruptible, cancellations
 from diarist.runtime.messages import AssistantMessage
 
 if TYPE_CHECKING:
@@ -45,11 +46,15 @@ class Recorder(Generic[C]):
             raise
         except Exception as error:
             if turn.interruption.error is None:
-                self._error = error
+                self.fail(error)
                 self.exhausted = True
             raise
         self._aggregate.add(chunk)
         return chunk
+
+    def fail(self, error: BaseException) -> None:
+        """The answer ends with an error: the stream's own, or one of the body that reads it."""
+        self._error = error
 
     async def aclose(self) -> None:
         """Stop early: closes the stream; what came so far is the turn's, as a cancelled answer."""
@@ -63,19 +68,53 @@ class Recorder(Generic[C]):
             message = self._aggregate.message(error=self._error)
         else:
             message = self._aggregate.message(cancelled=not self.exhausted)
-        return message if _says_something(message) else None
+        return message if says_something(message) else None
 
 
-def _says_something(message: AssistantMessage) -> bool:
+class Upstreams:
+    """The streams of a turn that are not closed yet. `note` gets what one raises when it is closed: that has no
+    other effect."""
+
+    def __init__(self, note: Callable[[str, BaseException], None]) -> None:
+        self._note = note
+        self._recorders: list[Recorder[Any]] = []
+
+    def add(self, recorder: Recorder[Any]) -> None:
+        self._recorders.append(recorder)
+
+    async def aclose(self) -> None:
+        """Close all. A cancellation of the task comes through, and a later call goes on with the rest."""
+        before = cancellations()
+        while self._recorders:
+            try:
+                await self._recorders.pop().aclose()
+            except (Exception, asyncio.CancelledError) as error:
+                if isinstance(error, asyncio.CancelledError) and cancellations() > before:
+                    raise
+                self._note("a model's stream could not be closed", error)
+
+
+def says_something(message: AssistantMessage) -> bool:
+    """Whether there is anything to keep of an answer."""
     return bool(message.text or message.tool_calls or message.reasoning or message.refusal or message.parts)
 
 
 async def close_stream(iterator: Any, stream: Any) -> None:
-    """Close an upstream, whatever it calls that."""
-    for owner in (iterator, stream):
-        close = getattr(owner, "aclose", None) or getattr(owner, "close", None)
-        if close is not None:
-            result = close()
-            if hasattr(result, "__await__"):
-                await result
-            return
+    """Close an upstream, whatever it calls that.
+
+    Both are closed: the SDKs' streams hand out a generator as their iterator, and closing that leaves the
+    response open.
+    """
+    try:
+        await _close(iterator)
+    finally:
+        if stream is not iterator:
+            await _close(stream)
+
+
+async def _close(owner: Any) -> None:
+    close = getattr(owner, "aclose", None) or getattr(owner, "close", None)
+    if close is not None:
+        result = close()
+        if hasattr(result, "__await__"):
+            await result

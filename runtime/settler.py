@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from diarist.runtime.draft import Draft
 from diarist.runtime.errors import BackendError, ConflictError, DiaristError, OutcomeUnknownError
+from diarist.runtime.guards import Life
 from diarist.runtime.log import decode_record
 from diarist.runtime.operations import Operation
 from diarist.runtime.repository import (
@@ -39,6 +40,8 @@ class Settler:
 
     def settle(self, draft: Draft, outcome: Unknown) -> None:
         """Find out what became of a draft whose commit ended without an answer."""
+        if self._engine.guard.life is Life.CLOSED:
+            return  # its callers were told at the end of the drain, and the store is closed
         logger.warning(
             "a commit ended without an answer: settling it",
             extra=self._about(draft),

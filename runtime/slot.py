@@ -7,13 +7,13 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
 from diarist.runtime.ids import Key
+from diarist.runtime.operations import Operation, Status
 from diarist.runtime.repository import Done
 from diarist.runtime.results import View
 from diarist.runtime.state import State
 from diarist.runtime.views import RecordIndex
 
 if TYPE_CHECKING:
-    from diarist.runtime.operations import Operation
     from diarist.runtime.turns import TurnQueue
 
 KNOWN_KEYS = 64
@@ -79,11 +79,27 @@ class Slot:
         """Whether the slot can go: no mail, no work under way, no turn."""
         return self.phase is Phase.IDLE and not self.mail and not self.waiting and self.turns is None
 
+    def tidy(self) -> None:
+        """Drop mail whose caller gave up, once that is most of it: a store that hangs for an hour must not fill
+        the memory with what timed out."""
+        mail = self.mail
+        if mail is not None and len(mail) > 64 + 2 * self.pending:
+            left = [operation for operation in mail if operation.status is not Status.DONE]
+            mail.clear()
+            mail.extend(left)
+
     def forget(self) -> None:
-        """Drop what is cached; the next operation loads it again."""
+        """Drop what is cached, and what was looked up for the mail; the next operation loads it again.
+
+        Others may have written: a key that was not done may be done now, and one whose conversation is gone is not.
+        """
         self.state = None
         self.index = None
         self.view = None
+        self.keys = None
+        for operation in self.mail or ():
+            if operation.status is Status.QUEUED:
+                operation.reset()
 
     def remember(self, keys: dict[str, Done]) -> None:
         """Keep callers' keys that were just done."""

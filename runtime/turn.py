@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterable, Sequence
+from collections.abc import AsyncIterable, Collection, Sequence
 from typing import Any, Self, TypeVar
 
 import anyio
@@ -17,23 +17,26 @@ from diarist.runtime.errors import (
     DiaristError,
     NotFoundError,
     Outcome,
+    OutcomeName,
     TurnInterruptedError,
     mark_outcome,
+    outcome_of,
 )
 from diarist.runtime.ids import Key
 from diarist.runtime.intake import Given, digest_of
 from diarist.runtime.interruptible import Interruption
 from diarist.runtime.log import lazy_message
-from diarist.runtime.matching import for_model
-from diarist.runtime.messages import AssistantMessage, Message, ToolMessage
+from diarist.runtime.matching import for_model, systems_first
+from diarist.runtime.messages import AssistantMessage, Message
 from diarist.runtime.options import Keep, TurnSettings
 from diarist.runtime.plugins import AGGREGATES, find
 from diarist.runtime.reader import LogReader
-from diarist.runtime.recorder import Recorder
+from diarist.runtime.recorder import Recorder, Upstreams
 from diarist.runtime.repository import Done
 from diarist.runtime.results import Receipt
-from diarist.runtime.turn_entries import Ground, Start, TurnEntry, noted_runs, open_key, without
-from diarist.runtime.turns import TurnQueue
+from diarist.runtime.turn_entries import Discard, Ground, Start, TurnEntry, noted_runs, open_key, without
+from diarist.runtime.turn_policy import windowed, without_open_calls
+from diarist.runtime.turns import TurnQueue, acquire
 from diarist.runtime.views import EMPTY_VIEW, RecordIndex, Run, ViewState, positions
 
 C = TypeVar("C")
@@ -63,12 +66,13 @@ class Turn:
         self.interruption = Interruption()
         self.task: asyncio.Task[Any] | None = None
         self.replayed = False
-        """The key is done: `answer` is the stored one, and the model need not be called."""
+        """The key is done: `answer` is the stored one, and the model need not be called. At the turn's end also if
+        another process was faster with the key."""
         self.resumed = False
         """An earlier turn with the key did not end: its rounds are in `messages`."""
         self.overtaken = False
         """Others wrote between the turn's start and its commit."""
-        self._queue: TurnQueue | None = None
+        self.queue: TurnQueue | None = None
         self._timer: TimerHandle | None = None
         self._view: ViewState = EMPTY_VIEW
         self._ground: Ground | None = None
@@ -76,11 +80,15 @@ class Turn:
         self._asked: list[bytes] = []
         self._said: list[bytes] = []
         self._own: list[Message] = []
+        self._rounds: list[Message] = []
+        """Of `_own`, what `commit="round"` stored."""
         self._replaces: tuple[Run, ...] = ()
         self._recorder: Recorder[Any] | None = None
+        self._upstreams = Upstreams(self._note_failure)
         self._answer: AssistantMessage | None = None
         self._receipt: Receipt | None = None
         self._last: TurnEntry | None = None
+        self._watched: TurnEntry | None = None
         self._over = False
 
     # Start
@@ -89,27 +97,34 @@ class Turn:
         engine = self._engine
         engine.guard.check()
         engine.check(self._key)
-        if self._ground is not None or self.task is not None:
+        if self.task is not None:
             raise RuntimeError("a turn is entered once: make another one")
         self._asked = engine.intake.lines(self._given)
         self._own = [lazy_message(line) for line in self._asked]
         if self.settings.idempotency_key is not None:
             self._digest = digest_of("turn", self._asked)
         self.task = asyncio.current_task()
-        slot = engine.registry.slot(self._key)
-        if slot.turns is None:
-            slot.turns = TurnQueue(engine, slot)
-        self._queue = slot.turns
-        await self._queue.acquire(self)
+        timeout = engine.limits.timeout if self.settings.timeout is None else self.settings.timeout
+        end = engine.clock.monotonic() + timeout
         try:
-            await self._begin()
-        except BaseException:
-            self._leave()
+            await acquire(engine, self._key, self)
+            await self._begin(end)
+        except BaseException as error:
+            self._fail_to_begin(error)
             raise
         self._timer = engine.clock.call_later(engine.limits.turn_seconds, self._too_old)
         return self
 
-    async def _begin(self) -> None:
+    def _fail_to_begin(self, error: BaseException) -> None:
+        if self.interruption.error is None:
+            self._conclude(error)
+        self._leave()
+        self._watch()
+        if isinstance(error, asyncio.CancelledError) and outcome_of(error) is None:
+            mark_outcome(error, Outcome("not_executed", self.settings.idempotency_key))
+
+    async def _begin(self, end: float) -> None:
+        """Read the conversation, by the monotonic time `end`."""
         settings, engine = self.settings, self._engine
         start = Start(
             engine.future(),
@@ -118,32 +133,30 @@ class Turn:
             digest=self._digest,
             expected_version=settings.expected_version,
         )
-        engine.post(start, self._key, settings.timeout)
+        engine.post(start, self._key, max(end - engine.clock.monotonic(), 0.0))
         started = await engine.result(start)
         self.check_running()
         state = started.state
         self._view = state.view
         self._ground = Ground(state.point, state.life, state.version, state.version)
+        if not self._asked:
+            self._ground.since = state.version
         if started.done is not None:
-            await self._replay(started.done)
+            await self._replay(started.done, started.partly)
         elif started.partly is not None:
             self._resume(started.partly)
-        if self._asked and self.settings.commit != "turn" and not self.replayed:
+        if self._asked and self.settings.commit != "turn":
             await self._store_asked()
+        self.check_running()
 
-    async def _replay(self, done: Done) -> None:
-        """The key is done: find the answer that its last entry brought."""
-        reader = LogReader(self._engine.repository, self._key, RecordIndex())
-        record = await reader.record_at(done.version)
-        if record is not None and not record.erased:
-            end = sum(entry.count for entry in record.entries[: done.version - record.first + 1])
-            for message in reversed(record.messages[:end]):
-                if isinstance(message, AssistantMessage):
-                    self._answer = message
-                    break
+    async def _replay(self, done: Done, partly: Done | None) -> None:
+        """The key is done: find the answer in what the turn stored."""
         self.replayed = True
         self._asked, self._own = [], []
         self._receipt = Receipt(done.version, done.first, done.count, True)
+        reader = LogReader(self._engine.repository, self._key, RecordIndex())
+        runs = [*(noted_runs(partly) if partly is not None else ()), (done.first, done.first + done.count)]
+        self._answer = await reader.last_answer(done.version, runs)
 
     def _resume(self, partly: Done) -> None:
         """An earlier try stored something: what of it is in view is not added twice."""
@@ -156,11 +169,14 @@ class Turn:
         self.resumed = True
         self._asked, self._own = [], []
         self._ground.runs = tuple(noted_runs(partly))
+        self._ground.since = self._ground.start
+        self._rounds = [self._view.messages[place] for place in shown]
         last = self._view.messages[shown[-1]]
         if isinstance(last, AssistantMessage) and last.status not in (None, "complete"):
             position = places[shown[-1]]
             self._replaces = ((position, position + 1),)
             self._view = without(self._view, self._replaces)
+            del self._rounds[-1]
 
     async def _store_asked(self) -> None:
         lines, self._asked = self._asked, []
@@ -172,68 +188,80 @@ class Turn:
     def messages(self) -> tuple[Message, ...]:
         """The view and the turn's own messages, for the model: system messages first, no unmatched tool messages."""
         self._check_started()
-        return for_model(self._windowed())
+        shown = windowed(self._engine.window, tuple(self._view.messages), self._own)
+        return systems_first(shown) if self._show_unmatched else for_model(shown)
 
-    def _windowed(self) -> tuple[Message, ...]:
-        """What the window would show, as long as it shows the turn's latest message."""
-        shown = tuple(self._engine.window(self._view.messages, self._own))
-        if self._own and not any(message is self._own[-1] for message in shown):
-            return (*self._view.messages, *self._own)
-        return shown
+    @property
+    def _show_unmatched(self) -> bool:
+        return getattr(self._engine.window, "show_unmatched", False)
 
     def to_openai(self) -> list[dict[str, Any]]:
         """`messages` for OpenAI's Chat Completions."""
-        return to_openai(self.messages)
+        return to_openai(self.messages, show_unmatched=self._show_unmatched)
 
     def to_anthropic(self) -> dict[str, Any]:
         """`messages` as `system` and `messages` for Anthropic's Messages."""
-        return to_anthropic(self.messages)
+        return to_anthropic(self.messages, show_unmatched=self._show_unmatched)
 
     def record(self, stream: AsyncIterable[C], format: str = "auto", encoding: None = None) -> Recorder[C]:
         """Iterate the result instead of `stream`: the chunks come unchanged, and their message is the turn's answer.
 
         `format` names how chunks are read; `MissingDependencyError` lists what is known.
         """
+        self._check_started()
         self.check_running()
         aggregate: Aggregate = find(AGGREGATES, format)()
+        recorder = Recorder(self, stream, aggregate)
         self._collect()
-        self._recorder = recorder = Recorder(self, stream, aggregate)
+        self._recorder = recorder
+        self._upstreams.add(recorder)
         return recorder
 
     async def recorded(self, recorder: Recorder[Any]) -> None:
         """A recorder's stream is exhausted."""
         if self._recorder is recorder:
             self._collect()
-        if self.settings.commit == "round":
-            await self._store_round()
+        await self._store_round()
 
     async def add(self, *messages: Given) -> None:
         """Tool results, or an answer that was not streamed. With `commit="round"` returns when they are durable."""
+        self._check_started()
         self.check_running()
         self._collect()
         for line in self._engine.intake.lines(messages):
             self._take(line)
-        if self.settings.commit == "round":
-            await self._store_round()
+        await self._store_round()
 
     async def _store_round(self) -> None:
-        lines, self._said = [*self._asked, *self._said], []
-        self._asked = []
-        if lines or self._replaces:
-            await self._result(self._post(lines, final=False))
+        """With `commit="round"`: what was said since the last one. What surely was not stored is kept for later."""
+        if self.settings.commit != "round" or self.replayed:
+            return
+        lines, replaces, known = self._said, self._replaces, len(self._rounds)
+        if lines or replaces:
+            self._said = []
+            self._rounds += map(lazy_message, lines)
+            try:
+                await self._result(self._post(lines, final=False))
+            except DiaristError as error:
+                if error.outcome == "not_executed" and not self._over:
+                    self._said, self._replaces = [*lines, *self._said], replaces
+                    del self._rounds[known : known + len(lines)]
+                raise
+            self.check_running()
 
-    def _collect(self) -> None:
+    def _collect(self) -> AssistantMessage | None:
         """Take what the current recorder has as a message of the turn."""
         recorder, self._recorder = self._recorder, None
         message = recorder.message() if recorder is not None else None
         if message is not None:
             self._take(self._engine.intake.lines([message])[0])
+        return message
 
     def _take(self, line: bytes) -> None:
         message = lazy_message(line)
         self._said.append(line)
         self._own.append(message)
-        if isinstance(message, AssistantMessage):
+        if isinstance(message, AssistantMessage) and not self.replayed:
             self._answer = message
 
     @property
@@ -267,143 +295,156 @@ class Turn:
     # The end
 
     async def __aexit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        engine = self._engine
-        engine.guard.check_place()
-        recorder = self._recorder
-        try:
-            if self.interruption.error is None:
-                self._conclude(error)
-        finally:
-            self._leave()
-        if error is None:
-            await self._end_normally(recorder)
+        self._engine.guard.check_place()
+        failure = self._conclude(error) if self.interruption.error is None else None
+        self._leave()
+        if error is not None:
+            await self._end_with(error)
+        elif failure is not None:
+            await self._end_with(failure)
+            raise failure
         else:
-            await self._end_with(error, recorder)
+            await self._end_normally()
 
-    def _conclude(self, error: BaseException | None) -> None:
-        """Decide what is stored, and enqueue it, before anything is awaited."""
-        unfinished = self._recorder is not None and not self._recorder.exhausted
+    def _conclude(self, error: BaseException | None) -> Exception | None:
+        """Decide what is stored, and enqueue it, before anything is awaited. Returns what failed in that."""
+        recorder = self._recorder
+        unfinished = recorder is not None and not recorder.exhausted
+        failure: Exception | None = None
+        message: AssistantMessage | None = None
         self._over = True
+        if recorder is not None and unfinished and isinstance(error, Exception):
+            recorder.fail(error)
         try:
-            self._collect()
-            if error is None:
-                complete = not unfinished or self._ended_complete()
-                self._close(None if complete else self.settings.on_cancel)
-            else:
-                failed = isinstance(error, Exception)
-                self._close(self.settings.on_error if failed else self.settings.on_cancel)
-        except Exception:
-            if error is None:
-                raise
-            self._note_failure("what is left of a turn could not be stored")
+            message = self._collect()
+        except Exception as broken:
+            failure = broken
+        complete = not unfinished or (message is not None and message.status == "complete")
+        try:
+            self._close(self._policy(error or failure, complete))
+        except Exception as refused:
+            failure = failure or refused
+        if failure is not None and error is not None:
+            self._note_failure("what is left of a turn could not be stored", failure)
+        return failure
 
-    def _ended_complete(self) -> bool:
-        return self._answer is not None and self._answer.status == "complete"
+    def _policy(self, error: BaseException | None, complete: bool) -> Keep | None:
+        if isinstance(error, Exception):
+            return self.settings.on_error
+        return self.settings.on_cancel if error is not None or not complete else None
 
     def _close(self, policy: Keep | None) -> None:
         """Enqueue the turn's last entry. `policy` None: it ended normally, and its key is done."""
-        lines = [*self._asked, *self._said]
-        if policy is None:
-            if lines or self._replaces or self._wants_key():
-                self._post(lines, final=True)
-        elif policy == "keep_partial":
-            kept = self._without_open_calls(lines)
-            if kept:
-                self._post(kept, final=False)
-        elif policy == "keep_user":
-            if self._asked:
-                self._post(self._asked, final=False)
-        elif self._ground is not None and self._ground.runs:
-            self._replaces = self._ground.runs
-            self._post([], final=False, noted=False)
+        asked, lines, hidden = self._asked, [*self._asked, *self._said], set[str]()
         self._asked, self._said = [], []
+        if self._ground is None or self.replayed:
+            return
+        if policy is None:
+            if lines or self._replaces or self.settings.idempotency_key is not None:
+                self._post(lines, final=True)
+        elif policy == "discard":
+            if self._last is not None or self._ground.runs:
+                self._discard()
+        else:
+            if policy == "keep_user":
+                lines, self._replaces = asked, ()
+            lines, hidden = without_open_calls(self._rounds, lines, self._engine.intake)
+            if lines or hidden:
+                self._post(lines, final=False, hidden=hidden)
 
-    def _wants_key(self) -> bool:
-        return self.settings.idempotency_key is not None and not self.replayed
-
-    def _without_open_calls(self, lines: Sequence[bytes]) -> list[bytes]:
-        """An interrupted turn leaves no call without its result in the view: such calls move into `extras`."""
-        messages = [lazy_message(line) for line in lines]
-        answered = {item.tool_call_id for item in messages if isinstance(item, ToolMessage)}
-        kept: list[bytes] = []
-        for line, message in zip(lines, messages, strict=True):
-            if isinstance(message, AssistantMessage) and any(c.id not in answered for c in message.tool_calls):
-                kept += self._engine.intake.lines([_closed(message, answered)])
-            else:
-                kept.append(line)
-        return kept
-
-    def _post(self, lines: Sequence[bytes], *, final: bool, noted: bool = True) -> TurnEntry:
+    def _post(self, lines: Sequence[bytes], *, final: bool, hidden: Collection[str] = ()) -> TurnEntry:
         assert self._ground is not None
-        engine, key = self._engine, self.settings.idempotency_key
+        key = self.settings.idempotency_key
         entry = TurnEntry(
-            engine.future(),
+            self._engine.future(),
             self._ground,
             lines,
             drop=self._replaces,
-            partly=open_key(key) if key is not None and not final and noted else None,
+            hidden=hidden,
+            partly=open_key(key) if key is not None and not final else None,
             raises=self.settings.on_conflict == "raise",
             key=key if final else None,
             digest=self._digest,
             owner=self._owner,
         )
         self._replaces = ()
+        return self._send(entry)
+
+    def _discard(self) -> None:
+        assert self._ground is not None
+        key = self.settings.idempotency_key
+        partly = open_key(key) if key is not None else None
+        self._send(Discard(self._engine.future(), self._ground, (), partly=partly, owner=self._owner))
+
+    def _send(self, entry: TurnEntry) -> TurnEntry:
+        self._engine.post(entry, self._key, self.settings.timeout)
         self._last = entry
-        engine.post(entry, self._key, self.settings.timeout)
         return entry
 
     async def _result(self, entry: TurnEntry) -> Receipt:
         try:
-            receipt = await asyncio.shield(entry.future)
+            await asyncio.wait([entry.future])
         except asyncio.CancelledError as error:
             mark_outcome(error, Outcome("unknown", self.settings.idempotency_key))
-            entry.future.add_done_callback(self._seen)
+            self._watch()
             raise
+        try:
+            receipt = entry.future.result()
+        except DiaristError as error:
+            if error.outcome == "not_executed":
+                self._delivered(entry)
+            raise
+        self._delivered(entry)
         self.overtaken = self.overtaken or entry.overtaken
         self._receipt = receipt
+        if receipt.replayed and not self.replayed:
+            await self._replay(Done(receipt.version, receipt.first, receipt.count, ""), None)
         return receipt
 
-    async def _end_normally(self, recorder: Recorder[Any] | None) -> None:
-        if recorder is not None and not recorder.exhausted:
-            await recorder.aclose()
+    def _delivered(self, entry: TurnEntry) -> None:
+        """The body was told how the entry ended: nobody else need be."""
+        if self._last is entry:
+            self._last = None
+
+    async def _end_normally(self) -> None:
+        try:
+            with anyio.move_on_after(CLOSE_SECONDS):
+                await self._upstreams.aclose()
+        except asyncio.CancelledError as error:
+            await self._end_with(error)
+            raise
         if self.interruption.error is not None:
             raise self._interrupted()
         if self._last is not None:
             await self._result(self._last)
 
-    async def _end_with(self, error: BaseException, recorder: Recorder[Any] | None) -> None:
+    async def _end_with(self, error: BaseException) -> None:
         """Wait a while for the commit, whatever cancels the task meanwhile; the error goes on its way."""
         entry = self._last
-        if entry is not None and isinstance(error, asyncio.CancelledError):
-            mark_outcome(error, Outcome("unknown", self.settings.idempotency_key))
+        if isinstance(error, asyncio.CancelledError):
+            outcome: OutcomeName = "unknown" if entry is not None else "not_executed"
+            mark_outcome(error, Outcome(outcome, self.settings.idempotency_key))
+        self._watch()
         with anyio.move_on_after(CLOSE_SECONDS, shield=True):
-            if recorder is not None and not recorder.exhausted:
-                await self._quietly_close(recorder)
+            await self._upstreams.aclose()
             if entry is not None:
-                await self._quietly_settle(entry)
-                return
-        if entry is not None:
+                await asyncio.wait([entry.future])
+                if not entry.future.cancelled() and entry.future.exception() is None:
+                    self._receipt = entry.future.result()
+                    self.overtaken = self.overtaken or entry.overtaken
+
+    def _watch(self) -> None:
+        """The failure of a commit that nobody waits for is seen in log and stats."""
+        entry = self._last
+        if entry is not None and entry is not self._watched:
+            self._watched = entry
             entry.future.add_done_callback(self._seen)
 
-    async def _quietly_close(self, recorder: Recorder[Any]) -> None:
-        try:
-            await recorder.aclose()
-        except Exception:
-            self._note_failure("a model's stream could not be closed")
-
-    async def _quietly_settle(self, entry: TurnEntry) -> None:
-        await asyncio.wait([entry.future])
-        self._seen(entry.future)
-        if not entry.future.cancelled() and entry.future.exception() is None:
-            self._receipt = entry.future.result()
-            self.overtaken = self.overtaken or entry.overtaken
-
     def _seen(self, future: asyncio.Future[Receipt]) -> None:
-        """The failure of a commit that nobody waits for is seen in log and stats."""
         if not future.cancelled() and (error := future.exception()) is not None:
             self._note_failure("what is left of a turn could not be stored", error)
 
-    def _note_failure(self, text: str, error: BaseException | bool = True) -> None:
+    def _note_failure(self, text: str, error: BaseException) -> None:
         self._engine.failures += 1
         extra = {"namespace": self._key.namespace, "conversation": self._key.id}
         logger.error(text, exc_info=error, extra=extra)
@@ -412,8 +453,8 @@ class Turn:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if self._queue is not None:
-            self._queue.release(self)
+        if self.queue is not None:
+            self.queue.release(self)
 
     # From outside
 
@@ -429,11 +470,13 @@ class Turn:
         if self._ground is not None:
             try:
                 self._collect()
+            except Exception as error:
+                self._note_failure("the answer of an interrupted turn could not be stored", error)
+            try:
                 self._close(self.settings.on_cancel)
-            except DiaristError:
-                self._note_failure("what is left of an interrupted turn could not be stored")
-        if self._last is not None:
-            self._last.future.add_done_callback(self._seen)
+            except Exception as error:
+                self._note_failure("what is left of an interrupted turn could not be stored", error)
+        self._watch()
         self._leave()
         self.interruption.fire(self._interruption(reason))
         return True
@@ -445,10 +488,3 @@ class Turn:
         """Wait until what the policy kept is stored, or failed to be."""
         if self._last is not None:
             await asyncio.wait([self._last.future])
-
-
-def _closed(message: AssistantMessage, answered: set[str | None]) -> AssistantMessage:
-    calls = [call for call in message.tool_calls if call.id in answered]
-    left = [call.to_dict() for call in message.tool_calls if call.id not in answered]
-    extras = {**message.extras, "interrupted_tool_calls": left}
-    return message.replace(tool_calls=calls, layout=(), extras=extras)

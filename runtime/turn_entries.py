@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -63,10 +63,12 @@ class Start(Operation[Started]):
         if self.turn_key is not None:
             done, partly = known.get(self.turn_key), known.get(open_key(self.turn_key))
             for found in (done, partly):
-                if found is not None and found.digest.partition("|")[0] != self.digest:
+                if found is not None and found.digest and found.digest.partition("|")[0] != self.digest:
                     raise IdempotencyError(
                         "the idempotency key was used for something else", idempotency_key=self.turn_key
                     )
+        if partly is not None and not partly.digest:
+            partly = None
         if done is None and partly is None and self.expected_version is not None:
             self.check_version(draft.state)
         return Started(draft.state.copy(), done, partly)
@@ -85,22 +87,34 @@ class Ground:
     start: int
     runs: tuple[Run, ...] = ()
     since: int | None = None
-    ahead: tuple[object, int] | None = None
-    """The draft in which an entry of the turn stands, and the version after it: not durable yet."""
+    ahead: tuple[object, int, tuple[Run, ...]] | None = None
+    """The draft in which entries of the turn stand, the version after them, and their positions: not durable yet."""
 
     def check(self, draft: Draft) -> bool:
         """Whether others wrote meanwhile; `ConflictError` if the turn's place is gone."""
         state = draft.state
-        if self._is_gone(state):
+        if self.is_gone(state):
             raise self._conflict("deleted", state)
-        if state.rewound > self.start:
+        if state.facts.rewound > self.start:
             raise self._conflict("rewound", state)
-        if self.since is not None and state.cleared > self.since:
+        if self.since is not None and state.facts.cleared > self.since:
             raise self._conflict("cleared", state)
-        seen = self.ahead[1] if self.ahead is not None and self.ahead[0] is draft else self.version
-        return state.version != seen
+        return state.version != (self.ahead[1] if self._stands_in(draft) and self.ahead else self.version)
 
-    def _is_gone(self, state: State) -> bool:
+    def _stands_in(self, draft: Draft) -> bool:
+        return self.ahead is not None and self.ahead[0] is draft
+
+    def stored_in(self, draft: Draft) -> tuple[Run, ...]:
+        """Positions of the turn's messages, as the draft would leave them."""
+        return (*self.runs, *(self.ahead[2] if self._stands_in(draft) and self.ahead else ()))
+
+    def drafted(self, draft: Draft, receipt: Receipt) -> None:
+        """An entry of the turn was put into a draft."""
+        runs = self.ahead[2] if self._stands_in(draft) and self.ahead else ()
+        self.ahead = (draft, receipt.version, (*runs, *_run_of(receipt)))
+
+    def is_gone(self, state: State) -> bool:
+        """Whether the conversation that the turn began in was deleted."""
         if self.life is not None:
             return state.life != self.life
         return not state.exists and state.point is not None and state.point != self.point
@@ -114,17 +128,21 @@ class Ground:
         self.life = life or self.life
         if receipt.count:
             self.since = self.since or receipt.version
-            self.runs = (*self.runs, (receipt.first, receipt.first + receipt.count))
+            self.runs = (*self.runs, *_run_of(receipt))
+
+
+def _run_of(receipt: Receipt) -> tuple[Run, ...]:
+    return ((receipt.first, receipt.first + receipt.count),) if receipt.count else ()
 
 
 class TurnEntry(Change):
     """Append a turn's messages behind whatever came meanwhile. Goes on when its caller gives up.
 
-    `drop`: positions that leave the view (a partial answer that is replaced, or all of a discarded turn).
-    `partly`: the open key under which an unfinished turn notes what it stored.
+    `drop`: positions that leave the view (a partial answer that is replaced), `hidden`: ids of messages that do
+    (calls that will have no result). `partly`: the open key under which an unfinished turn notes what it stored.
     """
 
-    __slots__ = ("drop", "ground", "life", "lines", "overtaken", "partly", "raises")
+    __slots__ = ("drop", "ground", "hidden", "life", "lines", "overtaken", "partly", "raises")
     persistent = True
 
     def __init__(
@@ -134,6 +152,7 @@ class TurnEntry(Change):
         lines: Sequence[bytes],
         *,
         drop: Sequence[Run] = (),
+        hidden: Collection[str] = (),
         partly: str | None = None,
         raises: bool = False,
         **common: Any,
@@ -142,6 +161,7 @@ class TurnEntry(Change):
         self.ground = ground
         self.lines = lines
         self.drop = drop
+        self.hidden = hidden
         self.partly = partly
         self.raises = raises
         self.overtaken = False
@@ -152,14 +172,14 @@ class TurnEntry(Change):
         self.overtaken = self.ground.check(draft)
         if self.overtaken and self.raises:
             raise ConflictError("others wrote during the turn", actual_version=state.version)
-        base = without(state.view, self.drop)
+        base = without(state.view, (*self.drop, *_places_of(state.view, self.hidden)))
         receipt = self._append(draft, base)
+        self.life = state.life
+        self.ground.drafted(draft, receipt)
         if self.partly is not None:
-            runs = (*self.ground.runs, (receipt.first, receipt.first + receipt.count))
+            runs = self.ground.stored_in(draft)
             noted = f"{self.digest or ''}|{','.join(f'{low}-{high}' for low, high in runs)}"
             draft.keys[self.partly] = Done(receipt.version, receipt.first, receipt.count, noted)
-        self.life = state.life
-        self.ground.ahead = (draft, receipt.version)
         return receipt
 
     def _append(self, draft: Draft, base: ViewState) -> Receipt:
@@ -183,11 +203,43 @@ class TurnEntry(Change):
         )
 
 
+class Discard(TurnEntry):
+    """Take all that a turn stored out of the view, and forget its key. Others' messages stay as they are."""
+
+    __slots__ = ()
+
+    def apply(self, draft: Draft) -> Receipt:
+        state = draft.state
+        runs = self.ground.stored_in(draft)
+        if self.ground.is_gone(state) or not runs:
+            return self.nothing(draft)
+        base = without(state.view, runs)
+        if base is state.view and self.partly is None:
+            return self.nothing(draft)
+        receipt = draft.append(self, "update", (), base)
+        if self.partly is not None:
+            draft.keys[self.partly] = Done(receipt.version, receipt.first, 0, "")
+        self.ground.drafted(draft, receipt)
+        return receipt
+
+
 def noted_runs(done: Done) -> list[Run]:
     """The positions that an open key notes."""
     _, _, text = done.digest.partition("|")
     pairs = [item.split("-") for item in text.split(",") if item]
     return [(int(low), int(high)) for low, high in pairs if low != high]
+
+
+def _places_of(view: ViewState, ids: Collection[str]) -> list[Run]:
+    """Where messages of these ids stand; looked for from the end, because they are new."""
+    found: list[Run] = []
+    places = positions(view) if ids else []
+    for place in range(len(places) - 1, -1, -1):
+        if len(found) == len(ids):
+            break
+        if view.messages[place].id in ids:
+            found.append((places[place], places[place] + 1))
+    return found
 
 
 def without(view: ViewState, drop: Sequence[Run]) -> ViewState:

@@ -13,11 +13,41 @@ from diarist.runtime.errors import (
     TurnRejectedError,
     mark_outcome,
 )
+from diarist.runtime.ids import Key
 from diarist.runtime.slot import Slot
 
 if TYPE_CHECKING:
     from diarist.runtime.engine import Engine
     from diarist.runtime.turn import Turn
+
+
+PATIENCE = 16
+"""Rounds of the loop in which a generator that was just abandoned, with a turn in it, can be closed."""
+
+
+async def acquire(engine: Engine, key: Key, turn: Turn) -> None:
+    """Wait until `turn` is the running one of its conversation.
+
+    `ReentrancyError` if this task runs one already. It may only seem so: a generator that the task left with
+    `break` is closed by the loop a moment later.
+    """
+    task = asyncio.current_task()
+    for _ in range(PATIENCE):
+        queue = _queue(engine, key)
+        if queue.current is None or queue.current.task is not task:
+            break
+        await asyncio.sleep(0)
+    else:
+        raise ReentrancyError("this task runs a turn in the conversation already, and would wait for itself")
+    turn.queue = queue
+    await queue.acquire(turn)
+
+
+def _queue(engine: Engine, key: Key) -> TurnQueue:
+    slot = engine.registry.slot(key)
+    if slot.turns is None:
+        slot.turns = TurnQueue(engine, slot)
+    return slot.turns
 
 
 class TurnQueue:
@@ -37,8 +67,6 @@ class TurnQueue:
         if running is None:
             self._start(turn)
             return
-        if running.task is asyncio.current_task():
-            raise ReentrancyError("this task runs a turn in the conversation already, and would wait for itself")
         if turn.settings.overlap == "reject":
             raise TurnRejectedError("another turn is running", idempotency_key=turn.settings.idempotency_key)
         ticket: asyncio.Future[None] = self._engine.future()
@@ -67,6 +95,8 @@ class TurnQueue:
             await ticket
         except asyncio.CancelledError as error:
             mark_outcome(error, Outcome("not_executed", settings.idempotency_key))
+            if ticket.done() and not ticket.cancelled():
+                ticket.exception()
             if self.current is turn:
                 self.release(turn)
             raise

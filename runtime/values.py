@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NoReturn
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NoReturn, TypeGuard
 
 from diarist.runtime.errors import InvalidMessageError
 
@@ -61,22 +61,32 @@ class FrozenList(list[Any]):
 EMPTY: FrozenDict = FrozenDict()
 
 
+def is_mapping(value: object) -> TypeGuard[Mapping[str, Any]]:
+    """`isinstance(value, Mapping)`, after which both type checkers know what is in it."""
+    return isinstance(value, Mapping)
+
+
+def is_dict(value: object) -> TypeGuard[dict[str, Any]]:
+    """`isinstance(value, dict)`, likewise."""
+    return isinstance(value, dict)
+
+
+def is_list(value: object) -> TypeGuard[Sequence[Any]]:
+    """Whether it is a list or a tuple."""
+    return isinstance(value, (list, tuple))
+
+
 def freeze(value: Any, _depth: int = 0) -> Any:
     """A frozen copy of nested dicts and lists. What is no JSON is left for `check` to name.
 
     Beyond `MAX_DEPTH` (so also in a cycle) the original is kept; `check` refuses it before it is stored.
     """
-    kind = type(value)
-    if kind is str or value is None or kind is int or kind is bool or kind is float:
+    if value is None or isinstance(value, (str, int, float, FrozenDict, FrozenList)) or _depth > MAX_DEPTH:
         return value
-    if kind is FrozenDict or kind is FrozenList or _depth > MAX_DEPTH:
-        return value
-    if isinstance(value, Mapping):
-        mapping: Mapping[Any, Any] = value
-        return FrozenDict({key: freeze(item, _depth + 1) for key, item in mapping.items()})
-    if isinstance(value, (list, tuple)):
-        items: Iterable[Any] = value
-        return FrozenList(freeze(item, _depth + 1) for item in items)
+    if is_mapping(value):
+        return FrozenDict({key: freeze(item, _depth + 1) for key, item in value.items()})
+    if is_list(value):
+        return FrozenList(freeze(item, _depth + 1) for item in value)
     return value
 
 
@@ -90,23 +100,19 @@ def freeze_mapping(value: Mapping[str, Any] | None) -> FrozenDict:
     return frozen
 
 
-def is_some_mapping(value: Any) -> bool:
+def is_some_mapping(value: object) -> TypeGuard[Mapping[str, Any]]:
     """Whether it is a mapping with something in it."""
-    if not isinstance(value, Mapping):
-        return False
-    mapping: Mapping[Any, Any] = value
-    return len(mapping) > 0
+    return is_mapping(value) and len(value) > 0
 
 
 def thaw(value: Any, _depth: int = 0) -> Any:
     """A plain, changeable copy of nested dicts and lists; beyond `MAX_DEPTH` (in a cycle) the original."""
-    if isinstance(value, dict) and _depth <= MAX_DEPTH:
-        mapping: dict[Any, Any] = value
-        return {key: thaw(item, _depth + 1) for key, item in mapping.items()}
-    if isinstance(value, list) and _depth <= MAX_DEPTH:
-        items: list[Any] = value
-        return [thaw(item, _depth + 1) for item in items]
-    return value
+    if is_dict(value) and _depth <= MAX_DEPTH:
+        return {key: thaw(item, _depth + 1) for key, item in value.items()}
+    if is_list(value) and _depth <= MAX_DEPTH:
+        return [thaw(item, _depth + 1) for item in value]
+    same: Any = value
+    return same
 
 
 def check(value: Any, path: str, _depth: int = 0) -> None:
@@ -122,15 +128,14 @@ def check(value: Any, path: str, _depth: int = 0) -> None:
             raise InvalidMessageError(f"{path}: {value} is no JSON number")
     elif _depth > MAX_DEPTH:
         raise InvalidMessageError(f"{path[:80]}…: nested deeper than {MAX_DEPTH} levels, or a cycle")
-    elif isinstance(value, dict):
-        mapping: dict[Any, Any] = value
-        for key, item in mapping.items():
+    elif is_dict(value):
+        key: Any
+        for key, item in value.items():
             if not isinstance(key, str):
                 raise InvalidMessageError(f"{path}: key {key!r} is {type(key).__name__}, not a string")
             check(item, f"{path}.{key}", _depth + 1)
-    elif isinstance(value, (list, tuple)):
-        items: Iterable[Any] = value
-        for index, item in enumerate(items):
+    elif is_list(value):
+        for index, item in enumerate(value):
             check(item, f"{path}[{index}]", _depth + 1)
     else:
         raise InvalidMessageError(f"{path}: {type(value).__name__} is no JSON value")

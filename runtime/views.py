@@ -6,9 +6,9 @@ A view is a tuple of messages and the runs of log positions that they stand at. 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from operator import is_
-from typing import NamedTuple
+from typing import NamedTuple, overload
 
 from diarist.runtime.messages import Message
 
@@ -28,10 +28,59 @@ class Range(NamedTuple):
     drop: int = 0
 
 
+class Stretch(Sequence[Message]):
+    """Messages as a stretch of a list that several stretches share, so that appending and cutting copy nothing.
+
+    The list only ever grows at its end, and only for the stretch that ends there; any other is copied first (the
+    append before was never committed). With tuples an add to a view of 10,000 took twice as long as to one of 10.
+    """
+
+    __slots__ = ("_end", "_shared", "_start")
+
+    def __init__(self, shared: list[Message], start: int, end: int) -> None:
+        self._shared = shared
+        self._start = start
+        self._end = end
+
+    def __len__(self) -> int:
+        return self._end - self._start
+
+    def __iter__(self) -> Iterator[Message]:
+        return iter(self._shared[self._start : self._end])
+
+    @overload
+    def __getitem__(self, place: int) -> Message: ...
+    @overload
+    def __getitem__(self, place: slice) -> tuple[Message, ...]: ...
+    def __getitem__(self, place: int | slice) -> Message | tuple[Message, ...]:
+        if isinstance(place, slice):
+            start, stop, step = place.indices(self._end - self._start)
+            if step != 1:
+                return tuple(self._shared[self._start : self._end][place])
+            return tuple(self._shared[self._start + start : self._start + max(start, stop)])
+        count = self._end - self._start
+        if not -count <= place < count:
+            raise IndexError(place)
+        return self._shared[place + (self._start if place >= 0 else self._end)]
+
+    def plus(self, new: Sequence[Message]) -> Stretch:
+        """This stretch and new messages behind it."""
+        shared, start, end = self._shared, self._start, self._end
+        gone = start * 4 > end  # what was cut off is held until it is a quarter
+        if gone or len(shared) != end:
+            shared, start, end = shared[start:end], 0, end - start
+        shared.extend(new)
+        return Stretch(shared, start, end + len(new))
+
+    def minus(self, count: int) -> Stretch:
+        """This stretch without its first messages."""
+        return Stretch(self._shared, self._start + count, self._end)
+
+
 class ViewState(NamedTuple):
     """The messages in view, and the runs of positions they have in the log (together as long)."""
 
-    messages: tuple[Message, ...]
+    messages: Sequence[Message]
     runs: tuple[Run, ...]
 
 
@@ -42,7 +91,25 @@ def appended(view: ViewState, new: Sequence[Message], position: int) -> ViewStat
     """The view with messages that were just put into the log at `position`."""
     if not new:
         return view
-    return ViewState(view.messages + tuple(new), _joined(view.runs, (position, position + len(new))))
+    return ViewState(joined(view.messages, new), _joined(view.runs, (position, position + len(new))))
+
+
+def joined(messages: Sequence[Message], new: Sequence[Message]) -> Stretch:
+    """Messages and new ones behind them."""
+    if not isinstance(messages, Stretch):
+        messages = Stretch(list(messages), 0, len(messages))
+    return messages.plus(new)
+
+
+def advanced(view: ViewState, messages: Stretch, position: int, cut: int) -> ViewState:
+    """The view with the new messages at `position` (`messages` has both), without the first `cut` of them."""
+    runs, new = view.runs, len(messages) - len(view.messages)
+    if cut:
+        messages = messages.minus(cut)
+    if len(runs) == 1 and runs[0][1] == position and new:
+        return ViewState(messages, ((runs[0][0] + cut, position + new),))  # the usual case, in a third of the time
+    runs = _joined(runs, (position, position + new)) if new else runs
+    return ViewState(messages, _slice_runs(runs, cut, cut + len(messages)))
 
 
 def _joined(runs: tuple[Run, ...], run: Run) -> tuple[Run, ...]:
@@ -53,7 +120,9 @@ def _joined(runs: tuple[Run, ...], run: Run) -> tuple[Run, ...]:
 
 def suffix(view: ViewState, start: int) -> ViewState:
     """The view without its first `start` messages."""
-    return ViewState(view.messages[start:], _slice_runs(view.runs, start, len(view.messages)))
+    messages = view.messages
+    rest = messages.minus(start) if isinstance(messages, Stretch) else messages[start:]
+    return ViewState(rest, _slice_runs(view.runs, start, len(view.messages)))
 
 
 def prefix(view: ViewState, end: int) -> ViewState:
@@ -92,7 +161,7 @@ def runs_of(places: Iterable[int]) -> tuple[Run, ...]:
 
 def selected(view: ViewState, chosen: Sequence[Message]) -> ViewState:
     """The view that shows `chosen`, all of which are (the same objects as) messages in `view`."""
-    messages = view.messages
+    messages = tuple(view.messages)
     count = len(chosen)
     shown = tuple(chosen)
     if count <= len(messages) and _same(messages[len(messages) - count :], shown):
@@ -142,14 +211,14 @@ class RecordIndex:
 
     def ranges(self, runs: Iterable[Run]) -> list[Range]:
         """The runs as ranges of records."""
-        return [self._range(low, high) for low, high in runs]
-
-    def _range(self, low: int, high: int) -> Range:
-        start = bisect_right(self.positions, low) - 1
-        end = bisect_right(self.positions, high - 1) - 1
-        skip = low - self.positions[start]
-        drop = self.positions[end] + self.counts[end] - high
-        return Range(self.firsts[start], self.firsts[end], skip, drop)
+        positions, firsts = self.positions, self.firsts
+        out: list[Range] = []
+        for low, high in runs:
+            start = bisect_right(positions, low) - 1
+            end = bisect_right(positions, high - 1, start) - 1
+            drop = positions[end] + self.counts[end] - high
+            out.append(Range(firsts[start], firsts[end], low - positions[start], drop))
+        return out
 
     def pruned(self, runs: Iterable[Run]) -> RecordIndex:
         """Only the records that the runs touch."""

@@ -6,7 +6,8 @@ import asyncio
 import secrets
 import signal
 import sys
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
+from importlib import import_module
 from types import FrameType
 from typing import Annotated
 
@@ -47,6 +48,9 @@ def chat(
 
 
 def _converse(runner: asyncio.Runner, id: str, store: str, namespace: str, window: int, debug: bool) -> int:
+    if sys.stdin.isatty():
+        with suppress(ImportError):
+            import_module("readline")  # from then on, lines can be edited and recalled
     stack = AsyncExitStack()
     before = signal.signal(signal.SIGTERM, _terminated)
     try:

@@ -10,14 +10,14 @@ import stat
 import tempfile
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import asynccontextmanager, closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
 
 from diarist.adapters.cli.running import describe
-from diarist.adapters.cli.stores import opened, url_of
+from diarist.adapters.cli.stores import opened
 from diarist.backends.conformance import check
 from diarist.backends.conformance.harness import Connect, NewStore
 from diarist.backends.memory import MemoryRepository
@@ -105,7 +105,7 @@ def _database(path: Path, integrity: bool) -> Iterator[Finding]:
                 good = problems == ["ok"]
                 yield Finding("integrity", "ok" if good else "fail", "whole" if good else "; ".join(problems))
     except (sqlite3.Error, OSError) as error:
-        yield Finding("file", "fail", f"{path}: {error}")
+        yield Finding("database", "fail", f"{path}: {error}")
 
 
 def _durability(settings: SQLiteSettings) -> Finding:
@@ -156,18 +156,18 @@ def _scratch(store: str) -> NewStore | None:
         return _scratch_memory
     if scheme != "sqlite":
         return None
-    folder = Path(parse_url(store, SQLiteSettings())[0]).absolute().parent
+    path, given = parse_url(store, SQLiteSettings())
+    # Each rule has a store of its own, and none is big: growing their logs ahead would be most of the work.
+    folder, settings = Path(path).absolute().parent, replace(given, wal_reserve=0)
 
     @asynccontextmanager
     async def scratch_file() -> AsyncGenerator[Connect, None]:
         with tempfile.TemporaryDirectory(prefix=".diarist-doctor-", dir=folder) as scratch:
-            url = url_of(Path(scratch) / "scratch.db", like=store)
-            yield lambda: SQLiteRepository.open(url)
+            yield lambda: SQLiteRepository(Path(scratch) / "scratch.db", settings=settings)
 
     return scratch_file
 
 
 @asynccontextmanager
 async def _scratch_memory() -> AsyncGenerator[Connect, None]:
-    repository = MemoryRepository()
-    yield lambda: repository
+    yield MemoryRepository

@@ -10,7 +10,7 @@ import typer
 from rich.text import Text
 
 from diarist.adapters.cli.checks import Finding, machine, reachable, self_test, sqlite_file
-from diarist.adapters.cli.console import one_line, stdout
+from diarist.adapters.cli.console import complain, one_line, stdout
 from diarist.adapters.cli.options import Debug, Json
 from diarist.adapters.cli.running import Stop, run
 from diarist.adapters.cli.stores import check_url, file_of
@@ -63,4 +63,5 @@ async def examine(store: str, *, quick: bool, integrity: bool) -> AsyncIterator[
         for finding in sqlite_file(path, store, integrity=integrity):
             yield finding
     if not quick:
+        complain("the self-test runs, on scratch data …")
         yield await self_test(store)

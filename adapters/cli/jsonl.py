@@ -20,6 +20,7 @@ from diarist.runtime.intake import Intake
 from diarist.runtime.limits import Limits
 from diarist.runtime.messages import Message
 from diarist.runtime.results import ConversationInfo
+from diarist.runtime.values import is_dict, is_list
 
 KEYS: Final = frozenset({"id", "messages", "namespace"})
 
@@ -64,7 +65,7 @@ def read_chat(number: int, line: bytes) -> Chat:
         given = data.get("id")
         id = check_id(f"line-{number}" if given is None else given, "id")
         namespace = check_namespace(data.get("namespace") or "")
-        messages = _messages_of(data)
+        messages = _messages_of(data.get("messages"))
     except DiaristError as error:
         raise BadLine(str(error)) from error
     own = [message.id for message in messages]
@@ -84,30 +85,29 @@ def _object_of(line: bytes) -> dict[str, Any]:
         raise BadLine("nested too deeply") from error
     except ValueError as error:
         raise BadLine(f"no JSON: {error}") from error
-    if not isinstance(data, dict):
+    if not is_dict(data):
         raise BadLine('no JSON object: {"messages": […], "id": …} is wanted')
-    known: dict[str, Any] = data
-    return known
+    found: dict[str, Any] = data
+    return found
 
 
 def _refuse(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is no JSON number")
 
 
-def _messages_of(data: dict[str, Any]) -> list[Message]:
-    listed: Any = data.get("messages")
-    if not isinstance(listed, list):
+def _messages_of(listed: object) -> list[Message]:
+    if not is_list(listed):
         raise BadLine("messages: missing" if listed is None else "messages: no list")
-    items: list[Any] = listed
-    messages: list[Message] = []
-    for place, item in enumerate(items):
-        try:
-            message = Message.from_dict(item)
-            _intake.lines([message])
-        except InvalidMessageError as error:
-            raise BadLine(f"messages[{place}]: {str(error).removeprefix('messages[0]: ')}") from error
-        messages.append(message)
-    return messages
+    return [_message_of(item, place) for place, item in enumerate(listed)]
+
+
+def _message_of(item: Any, place: int) -> Message:
+    try:
+        message = Message.from_dict(item)
+        _intake.lines([message])
+    except InvalidMessageError as error:
+        raise BadLine(f"messages[{place}]: {str(error).removeprefix('messages[0]: ')}") from error
+    return message
 
 
 def _are_keys(ids: Iterable[str | None]) -> bool:

@@ -26,7 +26,6 @@ class Stop:
 
     def __init__(self) -> None:
         self.signal: int | None = None
-        self._event = asyncio.Event()
 
     def __bool__(self) -> bool:
         return self.signal is not None
@@ -35,10 +34,6 @@ class Stop:
     def code(self) -> int:
         """The exit code that the signal asks for; 0 without one."""
         return 0 if self.signal is None else 128 + self.signal
-
-    def set(self, number: int) -> None:
-        self.signal = number
-        self._event.set()
 
     async def pause(self, seconds: float) -> None:
         """Sleep; once somebody asked to end, not at all."""
@@ -107,7 +102,7 @@ async def _supervised(command: Command, graceful: bool) -> int:
             await asyncio.wait([task])
         except asyncio.CancelledError:
             # A Ctrl-C before or after our handler was in place.
-            stop.set(signal.SIGINT)
+            stop.signal = signal.SIGINT
             task.cancel()
             await asyncio.wait([task])
     if task.cancelled():
@@ -120,12 +115,12 @@ def _signals(stop: Stop, task: asyncio.Task[int], graceful: bool) -> Generator[N
     loop = asyncio.get_running_loop()
 
     def on_signal(number: int, _frame: FrameType | None) -> None:
-        if stop and stop.signal is not None and task.cancelling():
+        if task.cancelling():
             signal.signal(number, signal.SIG_DFL)
             signal.raise_signal(number)
         cancel = bool(stop) or not graceful
         stop.signal = number
-        loop.call_soon_threadsafe(_tell, stop, task, number, cancel)
+        loop.call_soon_threadsafe(_wake, task, cancel)
 
     before = {number: signal.signal(number, on_signal) for number in SIGNALS}
     try:
@@ -135,8 +130,8 @@ def _signals(stop: Stop, task: asyncio.Task[int], graceful: bool) -> Generator[N
             signal.signal(number, handler)
 
 
-def _tell(stop: Stop, task: asyncio.Task[int], number: int, cancel: bool) -> None:
-    stop.set(number)
+def _wake(task: asyncio.Task[int], cancel: bool) -> None:
+    """Runs in the loop, which a signal alone does not wake on every platform."""
     if cancel:
         task.cancel()
 

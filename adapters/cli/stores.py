@@ -34,10 +34,9 @@ def file_of(url: str) -> Path | None:
     return Path(parse_url(url, SQLiteSettings())[0])
 
 
-def url_of(path: Path, like: str = "") -> str:
-    """The URL of a SQLite file, with the settings of another URL."""
-    query = urlsplit(like).query
-    return f"sqlite:///{quote(os.fspath(path.absolute()), errors='surrogateescape')}" + (f"?{query}" if query else "")
+def url_of(path: Path) -> str:
+    """The URL of a SQLite file."""
+    return f"sqlite:///{quote(os.fspath(path.absolute()), errors='surrogateescape')}"
 
 
 @asynccontextmanager
