@@ -78,6 +78,10 @@ class CassandraRepository:
         )
 
     @property
+    def keyspace(self) -> str:
+        return self._link.keyspace
+
+    @property
     def session(self) -> Any:
         """The driver's session; None before `prepare`."""
         return self._link.session

@@ -25,6 +25,12 @@ def session(cassandra_server: Server) -> Iterator[Any]:
         session.execute(f"DROP KEYSPACE IF EXISTS {KEYSPACE}")
 
 
+def empty(session: Any) -> None:
+    for table in ("conversation", "due"):
+        if session.execute(f"SELECT * FROM {KEYSPACE}.{table} LIMIT 1").one():
+            session.execute(f"TRUNCATE {KEYSPACE}.{table}")
+
+
 @pytest.mark.parametrize("rule", RULES, ids=str)
 async def test_cassandra(rule: Rule, session: Any) -> None:
     @asynccontextmanager
@@ -33,8 +39,7 @@ async def test_cassandra(rule: Rule, session: Any) -> None:
             return CassandraRepository(session, keyspace=KEYSPACE, settings=CassandraSettings(replication_factor=1))
 
         async with connect():
-            for table in ("conversation", "due"):
-                await asyncio.to_thread(session.execute, f"TRUNCATE {KEYSPACE}.{table}")
+            await asyncio.to_thread(empty, session)
         yield connect
 
     await rule.run(new_store)
