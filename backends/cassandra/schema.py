@@ -115,7 +115,12 @@ def _columns(session: Any, keyspace: str, table: str) -> Columns:
 
 def _query(session: Any, text: str, *values: str) -> list[tuple[Any, ...]]:
     rows = session.execute(driver.query.SimpleStatement(text), values)
-    return [tuple(row.values()) if isinstance(row, dict) else tuple(row) for row in rows]
+    return [_tuple(row) for row in rows]
+
+
+def _tuple(row: Any) -> tuple[Any, ...]:
+    """A session of the user's may give dicts."""
+    return tuple(row.values() if hasattr(row, "values") else row)
 
 
 def _run(session: Any, text: str) -> None:
