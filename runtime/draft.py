@@ -88,6 +88,7 @@ class Draft:
         if len(view.runs) > MAX_RANGES:
             lines, view = self._anew(lines, view)
         state.version += 1
+        state.changed = state.version
         state.position += len(lines)
         size = sum(map(len, lines))
         state.weight = _weight(state, view, size, len(lines))
@@ -98,6 +99,13 @@ class Draft:
         receipt = Receipt(state.version, first, count)
         if operation.key is not None:
             self.keys[operation.key] = Done(state.version, first, count, operation.digest or "")
+        return receipt
+
+    def keep(self, operation: Operation[Any], kind: EntryKind) -> Receipt:
+        """Add an entry that changes only what the runtime keeps for itself."""
+        changed = self.state.changed
+        receipt = self.append(operation, kind, (), self.state.view)
+        self.state.changed = changed
         return receipt
 
     def _anew(self, lines: Sequence[bytes], view: ViewState) -> tuple[list[bytes], ViewState]:

@@ -11,6 +11,7 @@ from diarist.runtime.errors import InvalidMessageError, NotFoundError
 from diarist.runtime.intake import Given, Intake
 from diarist.runtime.messages import Message
 from diarist.runtime.operations import Change
+from diarist.runtime.purging import check_not_purged
 from diarist.runtime.results import Receipt
 from diarist.runtime.state import State
 from diarist.runtime.views import ViewState, prefix
@@ -138,18 +139,20 @@ class Rewind(Change):
 
     def apply(self, draft: Draft) -> Receipt:
         state = draft.state
-        view = self._target(state)
+        view = self._target(draft)
         if view.runs == state.view.runs:
             return self.nothing(draft)
         receipt = draft.append(self, "rewind", (), view)
         state.rewound = receipt.version
         return receipt
 
-    def _target(self, state: State) -> ViewState:
+    def _target(self, draft: Draft) -> ViewState:
+        state = draft.state
         if self.version is None:
             cut = self._cut(state.view)
             if cut is not None:
                 return cut
         if self.target is None or self.target[0] != state.life:
             raise NotFoundError("the conversation was deleted meanwhile")
+        check_not_purged(state, draft.index, self.target[1])
         return self.target[1]

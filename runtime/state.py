@@ -12,6 +12,7 @@ from diarist.runtime.errors import BackendError
 from diarist.runtime.log import Record, decode_record, flat, unflat
 from diarist.runtime.messages import Message
 from diarist.runtime.repository import Head, Point, Snapshot
+from diarist.runtime.upkeep import Lease, Purged
 from diarist.runtime.values import EMPTY
 from diarist.runtime.views import EMPTY_VIEW, Range, RecordIndex, Run, ViewState
 
@@ -41,10 +42,19 @@ class State:
     """The version that began this life: what is older belongs to a conversation that was deleted."""
     weight: int = 0
     """Bytes of the messages in view, roughly."""
+    changed: int = 0
+    """The version of the last entry that users see anything of; those after it are the runtime's own upkeep."""
+    lease: Lease | None = None
+    purged: Purged | None = None
 
     @property
     def exists(self) -> bool:
         return self.life is not None
+
+    @property
+    def is_untouched(self) -> bool:
+        """Whether nobody ever wrote into it: it does not exist, or has nothing but the lease of a first turn."""
+        return self.life is None or self.changed < self.born
 
     def copy(self) -> State:
         """A copy to work on; all values in it are immutable."""
@@ -63,6 +73,9 @@ class State:
             self.cleared,
             self.born,
             self.weight,
+            self.changed,
+            self.lease,
+            self.purged,
         )
 
     def encode(self, ranges: Sequence[Range]) -> bytes:
@@ -78,6 +91,12 @@ class State:
             data["title"] = self.title
         if self.metadata:
             data["metadata"] = self.metadata
+        if self.changed != self.version:
+            data["changed"] = self.changed
+        if self.lease is not None:
+            data["lease"] = list(self.lease)
+        if self.purged is not None:
+            data["purged"] = self.purged.flat()
         return encode(data)
 
 
@@ -93,7 +112,7 @@ def view_ranges(state: bytes) -> list[Range]:
 def decode_head(head: Head) -> State:
     """The state without its view. A tombstone is a conversation that does not exist, at a version that does."""
     if head.deleted:
-        return State(point=head.point, version=head.version)
+        return State(point=head.point, version=head.version, changed=head.version)
     data = decode(head.state)
     try:
         return State(
@@ -109,8 +128,11 @@ def decode_head(head: Head) -> State:
             rewound=data.get("rewound", 0),
             cleared=data.get("cleared", 0),
             born=data.get("born", 1),
+            changed=data.get("changed", head.version),
+            lease=Lease(*data["lease"]) if "lease" in data else None,
+            purged=Purged.read(data["purged"]) if "purged" in data else None,
         )
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError, ValueError) as error:
         raise BackendError("the head of a conversation is damaged", outcome="not_executed") from error
 
 

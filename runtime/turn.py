@@ -34,7 +34,8 @@ from diarist.runtime.reader import LogReader
 from diarist.runtime.recorder import Recorder, Upstreams
 from diarist.runtime.repository import Done
 from diarist.runtime.results import Receipt
-from diarist.runtime.turn_entries import Discard, Ground, Start, TurnEntry, noted_runs, open_key, without
+from diarist.runtime.turn_entries import Discard, Ground, TurnEntry, noted_runs, open_key, without
+from diarist.runtime.turn_lease import place_of
 from diarist.runtime.turn_policy import windowed, without_open_calls
 from diarist.runtime.turns import TurnQueue, acquire
 from diarist.runtime.views import EMPTY_VIEW, RecordIndex, Run, ViewState, positions
@@ -73,6 +74,7 @@ class Turn:
         self.overtaken = False
         """Others wrote between the turn's start and its commit."""
         self.queue: TurnQueue | None = None
+        self._place = place_of(engine, key, self)
         self._timer: TimerHandle | None = None
         self._view: ViewState = EMPTY_VIEW
         self._ground: Ground | None = None
@@ -125,16 +127,8 @@ class Turn:
 
     async def _begin(self, end: float) -> None:
         """Read the conversation, by the monotonic time `end`."""
-        settings, engine = self.settings, self._engine
-        start = Start(
-            engine.future(),
-            settings.idempotency_key,
-            owner=self._owner,
-            digest=self._digest,
-            expected_version=settings.expected_version,
-        )
-        engine.post(start, self._key, max(end - engine.clock.monotonic(), 0.0))
-        started = await engine.result(start)
+        expected = self.settings.expected_version
+        started = await self._place.start(end, owner=self._owner, digest=self._digest, expected_version=expected)
         self.check_running()
         state = started.state
         self._view = state.view
@@ -290,7 +284,7 @@ class Turn:
             raise RuntimeError("the turn is over")
 
     def _interrupted(self) -> TurnInterruptedError:
-        return TurnInterruptedError(str(self.interruption.error), idempotency_key=self.settings.idempotency_key)
+        return self._interruption(str(self.interruption.error))
 
     # The end
 
@@ -337,7 +331,7 @@ class Turn:
         """Enqueue the turn's last entry. `policy` None: it ended normally, and its key is done."""
         asked, lines, hidden = self._asked, [*self._asked, *self._said], set[str]()
         self._asked, self._said = [], []
-        if self._ground is None or self.replayed:
+        if self._ground is None or self.replayed or self._place.lost:
             return
         if policy is None:
             if lines or self._replaces or self.settings.idempotency_key is not None:
@@ -378,6 +372,7 @@ class Turn:
 
     def _send(self, entry: TurnEntry) -> TurnEntry:
         self._engine.post(entry, self._key, self.settings.timeout)
+        self._place.stamp(entry, self._over)
         self._last = entry
         return entry
 
@@ -453,6 +448,7 @@ class Turn:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        self._place.leave()
         if self.queue is not None:
             self.queue.release(self)
 
@@ -482,7 +478,8 @@ class Turn:
         return True
 
     def _interruption(self, reason: str) -> TurnInterruptedError:
-        return TurnInterruptedError(reason, idempotency_key=self.settings.idempotency_key)
+        key = self.settings.idempotency_key
+        return TurnInterruptedError(reason, outcome=self._place.outcome, idempotency_key=key)
 
     async def settled(self) -> None:
         """Wait until what the policy kept is stored, or failed to be."""
