@@ -393,7 +393,9 @@ class Turn:
         self.overtaken = self.overtaken or entry.overtaken
         self._receipt = receipt
         if receipt.replayed and not self.replayed:
-            await self._replay(Done(receipt.version, receipt.first, receipt.count, ""), None)
+            noted = open_key(self.settings.idempotency_key or "")
+            partly = (await self._engine.repository.operations(self._key, [noted])).get(noted)
+            await self._replay(Done(receipt.version, receipt.first, receipt.count, ""), partly)
         return receipt
 
     def _delivered(self, entry: TurnEntry) -> None:
