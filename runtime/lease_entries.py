@@ -53,16 +53,15 @@ class Take(Start):
         if started.done is not None:
             return started
         claim, state = self.claim, draft.state
-        lease = state.lease
+        lease = state.facts.lease
         if lease is None or lease.holder == claim.holder or claim.may_take(lease):
-            draft.keep(self, "lease")
-            state.lease = Lease(claim.holder, 0, claim.seconds)
+            draft.keep(self, "lease", lease=Lease(claim.holder, 0, claim.seconds))
             return started._replace(state=state.copy())
         if claim.overlap == "reject":
             raise TurnRejectedError("a turn in another process is running", idempotency_key=self.turn_key)
         if claim.asks(lease):
-            draft.keep(self, "lease")
-            state.lease = lease = lease._replace(wanted=claim.holder)
+            lease = lease._replace(wanted=claim.holder)
+            draft.keep(self, "lease", lease=lease)
         return started._replace(held=lease)
 
     def timed_out(self) -> DiaristError:
@@ -84,14 +83,13 @@ class Beat(Operation[Beaten]):
         self.renew = renew
 
     def apply(self, draft: Draft) -> Beaten:
-        lease = draft.state.lease
+        lease = draft.state.facts.lease
         if lease is None or lease.holder != self.holder:
             return "lost"
         if lease.wanted is not None:
             return "wanted"
         if self.renew:
-            draft.keep(self, "lease")
-            draft.state.lease = lease._replace(beat=lease.beat + 1)
+            draft.keep(self, "lease", lease=lease._replace(beat=lease.beat + 1))
         return "kept"
 
 

@@ -48,16 +48,18 @@ class Sightings:
 
 def release(operation: Operation[Any], holder: str, draft: Draft, *, version: int | None = None) -> None:
     """Take the lease out of the state; with an entry of its own, unless the draft went on from `version`."""
-    lease = draft.state.lease
+    lease = draft.state.facts.lease
     if lease is not None and lease.holder == holder:
         if version is None or draft.state.version == version:
-            draft.keep(operation, "lease")
-        draft.state.lease = None
+            draft.keep(operation, "lease", lease=None)
+        else:
+            draft.state.note(lease=None)
 
 
 def check_lease(holder: str, state: State) -> None:
     """The fence: `ConflictError` for what a turn stores after it lost the lease."""
-    if state.lease is None or state.lease.holder != holder:
+    lease = state.facts.lease
+    if lease is None or lease.holder != holder:
         raise ConflictError(
             "the turn's lease ran out, or was taken over by a turn in another process",
             actual_version=state.version,

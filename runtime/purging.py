@@ -64,15 +64,15 @@ class MarkPurged(Operation[Purged | None]):
         state = draft.state
         if state.life is None or state.life != self.life:
             return None
-        before = state.purged or Purged(state.born - 1, state.born - 1)
+        before = state.facts.purged or Purged(state.facts.born - 1, state.facts.born - 1)
         upto = max(self.upto, before.upto)
         kept = _in_view(state.view, draft.index, upto)
         if (upto, kept) != (before.upto, before.kept):
-            erased = before.upto if state.purged in (None, self.finished) else before.erased
+            erased = before.upto if state.facts.purged in (None, self.finished) else before.erased
             dropped = outside(before.kept, kept)
-            draft.keep(self, "purge")
-            state.purged = Purged(upto, min(erased, dropped[0][0] - 1) if dropped else erased, kept)
-        return state.purged
+            erased = min(erased, dropped[0][0] - 1) if dropped else erased
+            draft.keep(self, "purge", purged=Purged(upto, erased, kept))
+        return state.facts.purged
 
 
 def _in_view(view: ViewState, index: RecordIndex, upto: int) -> tuple[Span, ...]:
@@ -82,7 +82,7 @@ def _in_view(view: ViewState, index: RecordIndex, upto: int) -> tuple[Span, ...]
 
 def check_not_purged(state: State, index: RecordIndex, view: ViewState) -> None:
     """`NotFoundError` if a view needs a record that was declared gone, erased already or not."""
-    purged = state.purged
+    purged = state.facts.purged
     if purged is None:
         return
     for low, high in outside(_in_view(view, index, purged.upto), purged.kept):
@@ -156,7 +156,7 @@ class Purger:
     def _is_idle(self, item: Listed, retention: Retention) -> bool:
         """Whether the head alone tells that there is nothing to do."""
         now, state = self._engine.clock.time(), decode_head(item.head)
-        if state.purged is None and not retention.is_old(state.created, now):
+        if state.facts.purged is None and not retention.is_old(state.created, now):
             keep = retention.keep_out_of_view
             if keep is None or state.position <= keep:
                 return True
@@ -176,10 +176,10 @@ class Purger:
         state = await self._post(Read(self._engine.future(), fresh=True), key)
         if not state.exists:
             return 0
-        count = await self._erase(key, state.life, state.purged)
+        count = await self._erase(key, state.life, state.facts.purged)
         upto, until = await self._find(key, state, retention)
-        marked = await self._post(MarkPurged(self._engine.future(), state.life, upto, state.purged), key)
-        if marked is not None and marked != state.purged:
+        marked = await self._post(MarkPurged(self._engine.future(), state.life, upto, state.facts.purged), key)
+        if marked is not None and marked != state.facts.purged:
             count += await self._erase(key, state.life, marked)
             state = replace(state, version=state.version + 1)
         if retention is self.retention:
@@ -207,9 +207,9 @@ class Purger:
         """The last record that may go, and when to look again if nothing is written meanwhile."""
         now = self._engine.clock.time()
         end = retention.end(state.view.runs, state.position)
-        upto = state.purged.upto if state.purged is not None else 0
+        upto = state.facts.purged.upto if state.facts.purged is not None else 0
         runs = sorted(state.view.runs)
-        async for record in self._records(key, max(upto + 1, state.born), state.version):
+        async for record in self._records(key, max(upto + 1, state.facts.born), state.version):
             if record.position + record.count > end and not retention.is_old(record.at, now):
                 return upto, record.at + retention.max_age if retention.max_age is not None else float("inf")
             if record.count and not _shows(runs, record):

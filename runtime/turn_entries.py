@@ -101,9 +101,9 @@ class Ground:
         state = draft.state
         if self.is_gone(state):
             raise self._conflict("deleted", state)
-        if state.rewound > self.start:
+        if state.facts.rewound > self.start:
             raise self._conflict("rewound", state)
-        if self.since is not None and state.cleared > self.since:
+        if self.since is not None and state.facts.cleared > self.since:
             raise self._conflict("cleared", state)
         known = self.ahead[1] if self._stands_in(draft) and self.ahead else self.version
         return state.changed > known or state.version < known

@@ -201,7 +201,7 @@ class LeasedPlace:
         engine = self._engine
         read = Read(engine.future(), fresh=True)
         engine.post(read, self._key, max(end - engine.clock.monotonic(), 0.0))
-        return (await engine.result(read)).lease
+        return (await engine.result(read)).facts.lease
 
     # Holding
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 import pytest
 
 from diarist import (
+    BackendError,
     ConflictError,
     Limits,
     NotExecutedError,
@@ -16,6 +18,8 @@ from diarist import (
     outcome_of,
 )
 from diarist.backends.memory import MemoryRepository
+from diarist.runtime.options import CommitMode, OnConflict
+from diarist.runtime.repository import CommitOutcome
 from tests.support.replicas import LEASE, ask, comes, passes, replicas, state_of
 from tests.support.turns import FULL, LOST, HeldStore, lines, pair, settle, stored, whole_log
 
@@ -44,7 +48,7 @@ async def test_a_lease_is_renewed_as_long_as_its_turn_lives() -> None:
         second = two.talk("2")
         await passes(10 * LEASE, one, two)
         assert not second.inside.is_set()
-        lease = (await state_of(store)).lease
+        lease = (await state_of(store)).facts.lease
         assert lease is not None
         assert lease.beat == 10 * LEASE // (LEASE / 3)
         await first.finish()
@@ -91,25 +95,28 @@ async def test_who_lost_the_lease_is_interrupted_when_it_looks_and_keeps_what_it
 
 async def test_a_body_that_lost_the_lease_can_still_read_its_answer() -> None:
     async with replicas() as (one, two):
-        turn = one.chat.turn(UserMessage("1"), serialize="store")
+        turn = await one.chat.turn(UserMessage("1"), serialize="store").__aenter__()
+        second = two.talk("2")
+        await comes(second.inside.is_set, two, within=2 * LEASE)
+        await turn.add({"role": "assistant", "content": "half of it"})
         with pytest.raises(ConflictError):
-            async with turn:
-                second = two.talk("2")
-                await comes(second.inside.is_set, two, within=2 * LEASE)
-                await turn.add({"role": "assistant", "content": "half of it"})
+            await turn.__aexit__(None, None, None)
         assert turn.answer.text == "half of it"
         await second.finish()
 
 
 @pytest.mark.parametrize("commit", ["round", "eager"])
-async def test_rounds_that_were_stored_stay_and_later_ones_are_refused(commit: str) -> None:
+async def test_rounds_that_were_stored_stay_and_later_ones_are_refused(commit: CommitMode) -> None:
     async with replicas() as (one, two):
-        with pytest.raises(ConflictError, match=GONE):
-            async with one.chat.turn(UserMessage("1"), serialize="store", commit=commit) as turn:
-                await turn.add({"role": "assistant", "content": "early"})
-                second = two.talk("2")
-                await comes(second.inside.is_set, two, within=2 * LEASE)
+        turn = await one.chat.turn(UserMessage("1"), serialize="store", commit=commit).__aenter__()
+        await turn.add({"role": "assistant", "content": "early"})
+        second = two.talk("2")
+        await comes(second.inside.is_set, two, within=2 * LEASE)
+        if commit == "round":
+            with pytest.raises(ConflictError, match=GONE):
                 await turn.add({"role": "assistant", "content": "late"})
+        with pytest.raises(ConflictError, match=GONE):
+            await turn.__aexit__(None, None, None)
         await second.finish()
         early = ["u:1", "a:early"] if commit == "round" else ["u:1"]
         assert await whole_log(two.chat) == [*early, *pair("2")]
@@ -118,13 +125,14 @@ async def test_rounds_that_were_stored_stay_and_later_ones_are_refused(commit: s
 async def test_discard_does_not_reach_behind_a_turn_that_took_over() -> None:
     async with replicas() as (one, two):
         turn = one.chat.turn(UserMessage("1"), serialize="store", commit="round", on_error="discard")
-        with pytest.raises(RuntimeError, match="model"):
-            async with turn:
-                second = two.talk("2")
-                await comes(second.inside.is_set, two, within=2 * LEASE)
-                raise RuntimeError("the model is gone")
+        await turn.__aenter__()
+        await turn.add({"role": "assistant", "content": "a"})
+        second = two.talk("2")
+        await comes(second.inside.is_set, two, within=2 * LEASE)
+        error = RuntimeError("the model is gone")
+        await turn.__aexit__(RuntimeError, error, None)
         await second.finish()
-        assert await stored(two.chat) == ["u:1", *pair("2")]
+        assert await stored(two.chat) == ["u:1", "a:a", *pair("2")]
 
 
 async def test_reject_raises_at_once_and_runs_when_the_lease_is_free() -> None:
@@ -263,7 +271,7 @@ async def test_a_lease_that_was_taken_for_a_caller_who_gave_up_is_given_back(how
         await asyncio.wait([talk.task])
         held.free.set()
         await settle()
-        assert (await state_of(held)).lease is None
+        assert (await state_of(held)).facts.lease is None
         await ask(two.chat, "2", overlap="reject")
         with pytest.raises(asyncio.CancelledError if how == "cancelled" else NotExecutedError) as caught:
             await talk.task
@@ -293,26 +301,29 @@ async def test_the_lease_goes_back_with_the_last_entry() -> None:
     store = MemoryRepository()
     async with replicas(store) as (one,):
         await ask(one.chat, "1")
-        assert (await state_of(store)).lease is None
+        assert (await state_of(store)).facts.lease is None
         assert one.memory.stats().commits == 2
         assert (await one.chat.get()).version == 2
         await ask(one.chat, "2")
         assert one.memory.stats().commits == 4
 
 
-@pytest.mark.parametrize("outcome", [FULL, LOST])
-async def test_the_lease_goes_back_also_when_the_last_entry_could_not_be_stored(outcome: object) -> None:
+@pytest.mark.parametrize(("outcome", "error"), [(FULL, BackendError), (LOST, None)])
+async def test_the_lease_goes_back_also_when_the_last_entry_could_not_be_stored(
+    outcome: CommitOutcome, error: type[Exception] | None
+) -> None:
     held = HeldStore()
     async with replicas(held, held) as (one, two):
-        turn = one.chat.turn(UserMessage("1"), serialize="store")
-        try:
-            async with turn:
-                await turn.add({"role": "assistant", "content": "a"})
-                held.outcomes.append(outcome)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-        except Exception as error:
-            assert outcome is FULL, error
+        turn = await one.chat.turn(UserMessage("1"), serialize="store").__aenter__()
+        held.outcomes.append(outcome)
+        ending = asyncio.create_task(turn.__aexit__(None, None, None))
         await passes(1, one)
-        assert (await state_of(held)).lease is None
+        if error is not None:
+            with pytest.raises(error):
+                await ending
+        else:
+            await ending
+        assert (await state_of(held)).facts.lease is None
         await ask(two.chat, "2", overlap="reject")
 
 
@@ -323,7 +334,7 @@ async def test_a_turn_that_stores_nothing_gives_its_lease_back() -> None:
             async with one.chat.turn(UserMessage("1"), serialize="store", on_error="discard"):
                 raise RuntimeError
         await settle()
-        assert (await state_of(store)).lease is None
+        assert (await state_of(store)).facts.lease is None
         async with one.chat.turn(serialize="store"):
             pass
         await settle()
@@ -332,22 +343,23 @@ async def test_a_turn_that_stores_nothing_gives_its_lease_back() -> None:
 
 
 async def test_upkeep_is_no_change_for_anybody() -> None:
-    """Neither `overtaken` nor `on_conflict` nor `expected_version` takes taking and renewing for what others wrote."""
+    """`on_conflict` and `expected_version` don't take a lease's entries for what others wrote."""
     store = MemoryRepository()
     async with replicas(store, store) as (one, two):
         await one.chat.add(UserMessage("0"))
-        async with one.chat.turn(UserMessage("1"), serialize="store", on_conflict="raise", expected_version=1) as turn:
-            await passes(2 * LEASE, one, two)
-            assert (await two.chat.get()).version > 1
-            receipt = await two.chat.describe(title="t", expected_version=1)
-            stale = two.chat.add(UserMessage("x"), expected_version=1)
-            with pytest.raises(ConflictError):
-                await stale
-            await passes(LEASE, one, two)
-            await two.chat.describe(title="u", expected_version=receipt.version)
-            with pytest.raises(ConflictError, match="others wrote"):
-                await turn.__aexit__(None, None, None)
-        assert turn.interruption.error is None
+        turn = one.chat.turn(UserMessage("1"), serialize="store", on_conflict="raise", expected_version=1)
+        await turn.__aenter__()
+        await passes(2 * LEASE, one, two)
+        assert (await two.chat.get()).version > 1
+        receipt = await two.chat.describe(title="t", expected_version=1)
+        with pytest.raises(ConflictError):
+            await two.chat.add(UserMessage("x"), expected_version=1)
+        await passes(LEASE, one, two)
+        await two.chat.describe(title="u", expected_version=receipt.version)
+        with pytest.raises(ConflictError, match="others wrote"):
+            await turn.__aexit__(None, None, None)
+        await settle()
+        assert (await state_of(store)).facts.lease is None
 
 
 async def test_renewals_do_not_make_a_turn_overtaken() -> None:
@@ -449,8 +461,7 @@ async def test_a_memory_that_drains_ends_its_turn_and_frees_the_lease() -> None:
 async def test_a_wall_clock_that_is_an_hour_wrong_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     for wrong in (-3600.0, 3600.0):
         async with replicas() as (one, two):
-            right = one.clock.time
-            monkeypatch.setattr(one.clock, "time", lambda right=right, wrong=wrong: right() + wrong)
+            monkeypatch.setattr(one.clock, "time", partial(float, two.clock.time() + wrong))
             for number in range(3):
                 await ask(one.chat, f"{number}")
                 talk = one.talk(f"{number} again")
@@ -479,7 +490,7 @@ async def test_a_turn_is_ended_by_age_and_frees_the_lease() -> None:
 
 
 @pytest.mark.parametrize("conflict", ["append", "raise"])
-async def test_without_a_lease_two_replicas_overtake_each_other(conflict: str) -> None:
+async def test_without_a_lease_two_replicas_overtake_each_other(conflict: OnConflict) -> None:
     """`serialize="process"`: both run, each entry is whole, and the later one says so or is refused."""
     async with replicas() as (one, two):
         slow = one.chat.turn(UserMessage("slow"), on_conflict=conflict)
