@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from collections import Counter
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from random import Random
@@ -54,13 +55,13 @@ class Talks:
             try:
                 await self.turn(turn)
             except DiaristError as error:
-                self.failed[turn] = error.outcome
+                self.failed[turn] = f"{type(error).__name__} {error.outcome}"
             else:
                 self.done.append(turn)
             await self.pause()
 
     async def pause(self) -> None:
-        await asyncio.sleep(self.random.choice((0.0, 0.0, 0.1, LEASE / 3, LEASE)) * self.random.random())
+        await asyncio.sleep(self.random.choice((0.0, 0.1, LEASE, 4 * LEASE)) * self.random.random())
 
     async def turn(self, name: str) -> None:
         chat = self.random.choice(self.memories).conversation("c")
@@ -99,12 +100,21 @@ def judge(log: list[str], talks: Talks) -> None:
     whole = {name for name, block in blocks if len(block) == 3}
     assert set(talks.done) <= whole
     assert set(names) <= {*talks.done, *talks.failed}
-    assert "unknown" not in talks.failed.values()
+    assert not any("unknown" in failure for failure in talks.failed.values())
 
 
-@pytest.mark.parametrize("late", [0.0, 0.1, 0.5])
-@pytest.mark.parametrize("seed", range(25))
-def test_whole_turns_never_mix(seed: int, late: float) -> None:
-    talks = run_seeded(seed, lambda loop: play(loop, late))
+@pytest.mark.parametrize("seed", range(20))
+def test_whole_turns_never_mix(seed: int) -> None:
+    talks = run_seeded(seed, lambda loop: play(loop, 0.0))
     assert len(talks.done) + len(talks.failed) == TALKERS * TURNS
     assert talks.done
+
+
+def test_whole_turns_never_mix_when_leases_run_out() -> None:
+    """Seeds in which renewals come too late, so that turns that still run are taken over."""
+    kinds: Counter[str] = Counter()
+    for seed in range(60):
+        talks = run_seeded(seed, lambda loop: play(loop, 0.12))
+        kinds.update(talks.failed.values())
+    assert kinds["ConflictError not_executed"] > 3
+    assert kinds["TurnInterruptedError not_executed"] > 3
