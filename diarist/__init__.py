@@ -48,6 +48,7 @@ from diarist.runtime.results import (
     Stats,
     View,
 )
+from diarist.runtime.retention import Retention
 from diarist.runtime.turn import Turn
 from diarist.runtime.windows import MessageWindow, Window
 
@@ -87,6 +88,7 @@ __all__ = [
     "ReasoningPart",
     "Receipt",
     "ReentrancyError",
+    "Retention",
     "SchemaError",
     "Stats",
     "SystemClock",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, TypeVar
 
@@ -15,6 +15,7 @@ from diarist.runtime.errors import BackendError, DiaristError, Outcome, Reentran
 from diarist.runtime.guards import Guard, Life
 from diarist.runtime.ids import Key, id_supply
 from diarist.runtime.intake import Intake
+from diarist.runtime.leases import Sightings
 from diarist.runtime.limits import Limits
 from diarist.runtime.loader import Loader
 from diarist.runtime.operations import Operation, Status
@@ -50,6 +51,7 @@ class Engine:
         self.guard = Guard()
         self.intake = Intake(environment, limits.message_bytes)
         self.registry = Registry(limits)
+        self.sightings = Sightings(self.clock)
         self.settler = Settler(self)
         self.scheduler = Scheduler(self)
         self.sequence = 0
@@ -61,6 +63,8 @@ class Engine:
         self.erasing = 0
         """Deleted conversations whose text is being erased."""
         self.updating: Key | None = None
+        self.chores: list[Callable[[float], None]] = []
+        """Called every few seconds with the monotonic time; what takes longer starts a task."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._timer: TimerHandle | None = None
         self._swept_at = 0.0
@@ -119,7 +123,7 @@ class Engine:
         assert slot is not None
         self.deadlines.discard(operation)
         if error is None:
-            self.completed += operation.changes
+            self.completed += operation.changes and not operation.upkeep
             operation.answer(value)
         else:
             operation.fail(error)
@@ -197,6 +201,8 @@ class Engine:
         if now - self._swept_at >= SWEEP_SECONDS:
             self._swept_at = now
             self.start(self.sweep())
+        for chore in self.chores:
+            chore(now)
         self._timer = self.clock.call_later(min(max(self.limits.idle_seconds / 8, 0.05), 5.0), self._tick)
 
     async def sweep(self) -> None:

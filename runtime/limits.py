@@ -16,7 +16,8 @@ class Limits:
     `live`, `live_bytes`: conversations in memory, and what their messages weigh; the least recently used go
     first. `loads`: reads of cold conversations at once. `message_bytes`: one message, encoded. `timeout`: of an
     operation, where the call gives none. `idle_seconds`: a slot that nobody used that long goes.
-    `turn_seconds`: the age at which a turn is ended by its policy. `confirm_seconds`: a slot that was not
+    `turn_seconds`: the age at which a turn is ended by its policy. `lease_seconds`: how long a turn of
+    `serialize="store"` outlives its process; it is renewed at a third of that. `confirm_seconds`: a slot that was not
     confirmed for so long is compared with the store before it writes. `conflicts`: how often an operation is
     applied again after others were faster. `overflow`: at a bound, `wait` for room or `raise` `MailboxFullError`.
     """
@@ -31,6 +32,7 @@ class Limits:
     timeout: float = 30.0
     idle_seconds: float = 300.0
     turn_seconds: float = 600.0
+    lease_seconds: float = 15.0
     confirm_seconds: float = 60.0
     conflicts: int = 64
     overflow: Literal["wait", "raise"] = "wait"

@@ -67,6 +67,4 @@ def turn_settings(options: TurnOptions) -> TurnSettings:
     key = options.get("idempotency_key")
     if key is not None:
         check_id(key, "idempotency key")
-    if options.get("serialize") == "store":
-        raise ValueError("serialize='store' is not available yet: turns are serialised within one process")
     return TurnSettings(**options)

@@ -34,7 +34,8 @@ from diarist.runtime.reader import LogReader
 from diarist.runtime.recorder import Recorder, Upstreams
 from diarist.runtime.repository import Done
 from diarist.runtime.results import Receipt
-from diarist.runtime.turn_entries import Discard, Ground, Start, TurnEntry, noted_runs, open_key, without
+from diarist.runtime.turn_entries import Discard, Ground, TurnEntry, noted_runs, open_key, without
+from diarist.runtime.turn_lease import place_of
 from diarist.runtime.turn_policy import Choice, chosen, windowed, without_open_calls
 from diarist.runtime.turns import TurnQueue, acquire
 from diarist.runtime.views import EMPTY_VIEW, RecordIndex, Run, ViewState, positions
@@ -75,6 +76,7 @@ class Turn:
         self.only: Choice | None = None
         """Set before the turn is entered: which of the given messages are new to the view that it starts on."""
         self.queue: TurnQueue | None = None
+        self._place = place_of(engine, key, self)
         self._timer: TimerHandle | None = None
         self._view: ViewState = EMPTY_VIEW
         self._ground: Ground | None = None
@@ -127,16 +129,8 @@ class Turn:
 
     async def _begin(self, end: float) -> None:
         """Read the conversation, by the monotonic time `end`."""
-        settings, engine = self.settings, self._engine
-        start = Start(
-            engine.future(),
-            settings.idempotency_key,
-            owner=self._owner,
-            digest=self._digest,
-            expected_version=settings.expected_version,
-        )
-        engine.post(start, self._key, max(end - engine.clock.monotonic(), 0.0))
-        started = await engine.result(start)
+        expected = self.settings.expected_version
+        started = await self._place.start(end, owner=self._owner, digest=self._digest, expected_version=expected)
         self.check_running()
         state = started.state
         self._view = state.view
@@ -294,7 +288,7 @@ class Turn:
             raise RuntimeError("the turn is over")
 
     def _interrupted(self) -> TurnInterruptedError:
-        return TurnInterruptedError(str(self.interruption.error), idempotency_key=self.settings.idempotency_key)
+        return self._interruption(str(self.interruption.error))
 
     # The end
 
@@ -341,7 +335,7 @@ class Turn:
         """Enqueue the turn's last entry. `policy` None: it ended normally, and its key is done."""
         asked, lines, hidden = self._asked, [*self._asked, *self._said], set[str]()
         self._asked, self._said = [], []
-        if self._ground is None or self.replayed:
+        if self._ground is None or self.replayed or self._place.lost:
             return
         if policy is None:
             if lines or self._replaces or self.settings.idempotency_key is not None:
@@ -382,6 +376,7 @@ class Turn:
 
     def _send(self, entry: TurnEntry) -> TurnEntry:
         self._engine.post(entry, self._key, self.settings.timeout)
+        self._place.stamp(entry, self._over)
         self._last = entry
         return entry
 
@@ -402,7 +397,9 @@ class Turn:
         self.overtaken = self.overtaken or entry.overtaken
         self._receipt = receipt
         if receipt.replayed and not self.replayed:
-            await self._replay(Done(receipt.version, receipt.first, receipt.count, ""), None)
+            noted = open_key(self.settings.idempotency_key or "")
+            partly = (await self._engine.repository.operations(self._key, [noted])).get(noted)
+            await self._replay(Done(receipt.version, receipt.first, receipt.count, ""), partly)
         return receipt
 
     def _delivered(self, entry: TurnEntry) -> None:
@@ -457,6 +454,7 @@ class Turn:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        self._place.leave()
         if self.queue is not None:
             self.queue.release(self)
 
@@ -486,7 +484,8 @@ class Turn:
         return True
 
     def _interruption(self, reason: str) -> TurnInterruptedError:
-        return TurnInterruptedError(reason, idempotency_key=self.settings.idempotency_key)
+        key = self.settings.idempotency_key
+        return TurnInterruptedError(reason, outcome=self._place.outcome, idempotency_key=key)
 
     async def settled(self) -> None:
         """Wait until what the policy kept is stored, or failed to be."""
