@@ -12,6 +12,7 @@ import anyio
 from diarist.runtime.aggregates import Aggregate
 from diarist.runtime.clock import TimerHandle
 from diarist.runtime.converters import to_anthropic, to_openai
+from diarist.runtime.decoding import DecodedAggregate
 from diarist.runtime.engine import Engine
 from diarist.runtime.errors import (
     DiaristError,
@@ -28,8 +29,8 @@ from diarist.runtime.interruptible import Interruption
 from diarist.runtime.log import lazy_message
 from diarist.runtime.matching import for_model, systems_first
 from diarist.runtime.messages import AssistantMessage, Message
-from diarist.runtime.options import Keep, TurnSettings
-from diarist.runtime.plugins import AGGREGATES, find
+from diarist.runtime.options import Encoding, Keep, TurnSettings
+from diarist.runtime.plugins import AGGREGATES, DECODERS, find
 from diarist.runtime.reader import LogReader
 from diarist.runtime.recorder import Recorder, Upstreams
 from diarist.runtime.repository import Done
@@ -203,14 +204,17 @@ class Turn:
         """`messages` as `system` and `messages` for Anthropic's Messages."""
         return to_anthropic(self.messages, show_unmatched=self._show_unmatched)
 
-    def record(self, stream: AsyncIterable[C], format: str = "auto", encoding: None = None) -> Recorder[C]:
+    def record(self, stream: AsyncIterable[C], format: str = "auto", encoding: Encoding | None = None) -> Recorder[C]:
         """Iterate the result instead of `stream`: the chunks come unchanged, and their message is the turn's answer.
 
-        `format` names how chunks are read; `MissingDependencyError` lists what is known.
+        `format` names how chunks are read, `encoding` how they lie in a stream of raw bytes (an upstream's HTTP body,
+        cut anywhere); `MissingDependencyError` lists what is known.
         """
         self._check_started()
         self.check_running()
         aggregate: Aggregate = find(AGGREGATES, format)()
+        if encoding is not None:
+            aggregate = DecodedAggregate(aggregate, find(DECODERS, encoding)())
         recorder = Recorder(self, stream, aggregate)
         self._collect()
         self._recorder = recorder
