@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterable, AsyncIterator, Callable
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from diarist.runtime.aggregates import Aggregate
@@ -69,6 +69,27 @@ class Recorder(Generic[C]):
         else:
             message = self._aggregate.message(cancelled=not self.exhausted)
         return message if says_something(message) else None
+
+
+class Silent:
+    """The aggregate of a stream that is no answer by itself: a generator that calls the turn's `record` and `add`."""
+
+    seen = skipped = 0
+
+    def add(self, chunk: object) -> None:
+        """Take no notice."""
+
+    def message(
+        self, *, cancelled: bool = False, error: BaseException | Mapping[str, Any] | None = None
+    ) -> AssistantMessage:
+        """Nothing."""
+        return AssistantMessage("")
+
+    def messages(
+        self, *, cancelled: bool = False, error: BaseException | Mapping[str, Any] | None = None
+    ) -> tuple[AssistantMessage, ...]:
+        """Nothing."""
+        return (self.message(),)
 
 
 class Upstreams:
