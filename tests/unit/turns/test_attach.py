@@ -20,7 +20,7 @@ from diarist import (
     UserMessage,
 )
 from diarist.runtime.feeds import FEED_SECONDS, OBJECT_BYTES
-from tests.support.turns import HeldStore, ManualClock, Stream, Talk, forever, opened, settle, stored
+from tests.support.turns import HeldStore, ManualClock, Stream, Talk, forever, opened, settle, stored, until
 
 
 class Tap:
@@ -54,8 +54,7 @@ async def all_of(chunks: Any) -> list[Any]:
 
 async def finish(memory: ChatMemory, tap: Tap) -> None:
     tap.pour(None)
-    while memory.stats().detached:
-        await asyncio.sleep(0)
+    await until(lambda: not memory.stats().detached)
 
 
 async def test_early_and_late_clients_get_the_same_objects() -> None:
@@ -309,16 +308,11 @@ async def test_what_is_kept_is_bounded(chunk: Any) -> None:
                 await anext(follower)
         tap.pour("end")
         assert await anext(live) == "end"
-        await finish_one(tap, chat)
+        tap.pour(None)
+        await until(lambda: memory.stats().detached == 1)
         assert await anext(other.attach()) == "s"
         await finish(memory, small)
         assert (await chat.get())[-1].text == (chunk * 500 if isinstance(chunk, str) else "") + "end"
-
-
-async def finish_one(tap: Tap, chat: Conversation) -> None:
-    tap.pour(None)
-    while await chat.get(read="fresh") == ():
-        await asyncio.sleep(0)
 
 
 async def test_the_age_of_what_is_kept_is_bounded() -> None:

@@ -31,6 +31,7 @@ from tests.support.turns import (
     pair,
     settle,
     stored,
+    until,
     whole_log,
 )
 
@@ -43,8 +44,7 @@ async def leave_at_once(chat: Conversation, stream: Any, **options: Any) -> None
 
 async def ended(memory: ChatMemory) -> None:
     """Wait until no detached turn is left."""
-    while memory.stats().detached:
-        await asyncio.sleep(0)
+    await until(lambda: not memory.stats().detached)
 
 
 async def test_the_body_gets_the_chunks_and_its_loop_ends_when_they_are_stored() -> None:
