@@ -54,18 +54,20 @@ class DecodedAggregate:
         else:
             self._strange += 1
 
+    def close(self) -> None:
+        """The body has ended, and with it its last event."""
+        self._take(self._decoder.close())
+
     def message(
         self, *, cancelled: bool = False, error: BaseException | Mapping[str, Any] | None = None
     ) -> AssistantMessage:
-        """The message so far; what the decoder still held counts if it is whole: the body ends here."""
-        self._take(self._decoder.close())
+        """The message so far; an event that is not whole yet is not in it."""
         return self._aggregate.message(cancelled=cancelled, error=error)
 
     def messages(
         self, *, cancelled: bool = False, error: BaseException | Mapping[str, Any] | None = None
     ) -> tuple[AssistantMessage, ...]:
         """One message per choice, as `message`."""
-        self._take(self._decoder.close())
         return self._aggregate.messages(cancelled=cancelled, error=error)
 
     def _take(self, payloads: list[Any]) -> None:

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from diarist.runtime.aggregates import Aggregate
+from diarist.runtime.decoding import DecodedAggregate
 from diarist.runtime.interruptible import Interruptible, cancellations
 from diarist.runtime.messages import AssistantMessage
 
@@ -42,6 +43,8 @@ class Recorder(Generic[C]):
             chunk = await Interruptible(self._iterator.__anext__(), turn.interruption)
         except StopAsyncIteration:
             self.exhausted = True
+            if isinstance(self._aggregate, DecodedAggregate):
+                self._aggregate.close()
             await turn.recorded(self)
             raise
         except Exception as error:
