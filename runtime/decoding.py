@@ -7,7 +7,7 @@ constructor arguments.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from diarist.runtime.aggregates import Aggregate
 from diarist.runtime.messages import AssistantMessage
@@ -50,7 +50,7 @@ class DecodedAggregate:
         if isinstance(chunk, (bytes, str)):
             self._take(self._decoder.feed(chunk))
         elif isinstance(chunk, (bytearray, memoryview)):
-            self._take(self._decoder.feed(bytes(chunk)))
+            self._take(self._decoder.feed(bytes(cast("bytearray", chunk))))
         else:
             self._strange += 1
 

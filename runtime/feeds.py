@@ -224,6 +224,11 @@ class Attachment(Generic[C]):
     def __aiter__(self) -> Self:
         return self
 
+    async def begin(self) -> Turn | None:
+        """Wait until there is a turn to follow; None: there is none, or it ended without being detached."""
+        feed = await self._attached()
+        return feed.turn if feed is not None else None
+
     async def __anext__(self) -> C:
         feed = await self._attached()
         while feed is not None and not self._closed:
