@@ -1,0 +1,61 @@
+"""What stands between Diarist and the rest: models, advisors, stream formats, the command line."""
+
+from diarist.adapters.advisors import (
+    Advisor,
+    Backoff,
+    CallNext,
+    Chain,
+    ChatMemoryAdvisor,
+    ChatStream,
+    LoggingAdvisor,
+    Recall,
+    RetryAdvisor,
+    SafeguardAdvisor,
+    StreamNext,
+    StructuredOutputAdvisor,
+    StructuredOutputError,
+    Tool,
+    ToolContext,
+    ToolLoopAdvisor,
+    VectorMemoryAdvisor,
+    tool,
+)
+from diarist.adapters.chat import ChatChunk, ChatRequest, ChatResponse
+from diarist.adapters.client import ChatClient
+from diarist.adapters.models import AnthropicModel, ChatModel, Failure, OpenAIChatModel, ScriptedModel
+from diarist.adapters.vectors import Hit, Item, Scope, SQLiteVectorStore, VectorStore
+
+__all__ = [
+    "Advisor",
+    "AnthropicModel",
+    "Backoff",
+    "CallNext",
+    "Chain",
+    "ChatChunk",
+    "ChatClient",
+    "ChatMemoryAdvisor",
+    "ChatModel",
+    "ChatRequest",
+    "ChatResponse",
+    "ChatStream",
+    "Failure",
+    "Hit",
+    "Item",
+    "LoggingAdvisor",
+    "OpenAIChatModel",
+    "Recall",
+    "RetryAdvisor",
+    "SQLiteVectorStore",
+    "SafeguardAdvisor",
+    "Scope",
+    "ScriptedModel",
+    "StreamNext",
+    "StructuredOutputAdvisor",
+    "StructuredOutputError",
+    "Tool",
+    "ToolContext",
+    "ToolLoopAdvisor",
+    "VectorMemoryAdvisor",
+    "VectorStore",
+    "tool",
+]

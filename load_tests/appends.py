@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
@@ -29,14 +29,14 @@ Kind = Callable[[Path], AbstractAsyncContextManager[Add]]
 
 
 @asynccontextmanager
-async def diarist(path: Path) -> AsyncIterator[Add]:
+async def diarist(path: Path) -> AsyncGenerator[Add, None]:
     """Our add; afterwards everything is read back."""
     async with SQLiteRepository(path) as repository, ChatMemory(repository) as memory:
         yield lambda name: memory.add(name, UserMessage(QUESTION), AssistantMessage(ANSWER))
 
 
 @asynccontextmanager
-async def plain(path: Path) -> AsyncIterator[Add]:
+async def plain(path: Path) -> AsyncGenerator[Add, None]:
     """The rival's add."""
     async with aiosqlite.connect(path) as connection:
         await connection.execute("PRAGMA journal_mode = WAL")

@@ -50,7 +50,7 @@ class LockedMemory:
             commit = self._commit(id, state, index, lines, view.runs)
             state.view = view
             await self._save(commit)
-            state.point = commit.head.point
+            state.stored = state.life
             return state.version
 
     async def _state(self, id: str) -> tuple[State, RecordIndex]:

@@ -27,12 +27,15 @@ class Admission:
         """A running mean of what a commit takes: the hint for `retry_after`."""
 
     def submit(self, operation: Operation[Any], slot: Slot) -> None:
-        """Admit the operation now, or let it wait, or refuse it (`overflow="raise"`)."""
+        """Admit the operation now, or let it wait, or refuse it (`overflow="raise"`).
+
+        What a turn has to store is never refused: the model was paid, and the answer would be lost.
+        """
         full = slot.pending >= self._limits.mailbox
         if not slot.waiting and not full and not self._blocked and self._has_room(operation):
             self._enter(operation, slot)
             return
-        if self._limits.overflow == "raise":
+        if self._limits.overflow == "raise" and not operation.persistent:
             what = "the conversation's mailbox" if full else "the runtime"
             hint = max(0.01, 2 * self.commit_seconds)
             raise MailboxFullError(f"{what} is full", retry_after=hint, idempotency_key=operation.key)

@@ -126,8 +126,10 @@ class Conversation:
         """The public view of a state; kept with the slot while that is its state."""
         self._check_owner(state)
         slot = self._engine.registry.find(self._key)
-        current = slot is not None and slot.state is not None and slot.state.view is state.view
-        if slot is not None and current and slot.view is not None and slot.view.version == state.version:
+        # By version too: an entry may leave the messages as they were.
+        kept = slot.state if slot is not None else None
+        current = kept is not None and kept.view is state.view and kept.version == state.version
+        if slot is not None and current and slot.view is not None:
             return slot.view
         messages = state.view.messages
         shown = messages if getattr(self._engine.window, "show_unmatched", False) else matched(messages)
@@ -156,7 +158,7 @@ class Conversation:
         def running(on: bool) -> None:
             engine.updating = self._key if on else None
 
-        common = self._common(options, "")
+        common = self._common(options, digest_of("update", ()))
         return await self._post(Update(engine.future(), function, engine.intake, running, **common), options)
 
     def clear(self, **options: Unpack[CallOptions]) -> Answer:
@@ -258,7 +260,7 @@ class Conversation:
         self._check_owner(state)
         if not state.exists:
             return HistoryPage((), None)
-        reader = LogReader(self._engine.repository, self._key, RecordIndex(), state.born)
+        reader = LogReader(self._engine.repository, self._key, RecordIndex(), state.facts.born)
         if before is not None:
             return await page_before(reader, state, before, limit)
         return await page_after(reader, state, -1 if after is None else after, limit)
@@ -291,9 +293,9 @@ def info_of(key: Key, state: State) -> ConversationInfo:
     return ConversationInfo(
         namespace=key.namespace,
         id=key.id,
-        owner=state.owner,
-        title=state.title,
-        metadata=state.metadata,
+        owner=state.facts.owner,
+        title=state.facts.title,
+        metadata=state.facts.metadata,
         version=state.version,
         created_at=datetime.fromtimestamp(state.created, UTC),
         updated_at=datetime.fromtimestamp(state.updated, UTC),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from diarist.runtime.errors import TurnInterruptedError
+from diarist.runtime.errors import ClosedError, TurnInterruptedError
 from diarist.runtime.recorder import Recorder
 
 if TYPE_CHECKING:
@@ -26,9 +26,12 @@ class Detached:
         self._error: BaseException | None = None
         self.left = False
         """Whether the body is gone: then nobody hears of an error unless it is logged."""
+        task = engine.start(self._run())
+        if task is None:
+            raise ClosedError("the memory is closed")
+        self.task = task
         self.feed: Feed[Any] = engine.feeds.open(key, turn, owner)
-        self.task = engine.start(self._run())
-        self.task.add_done_callback(self._ended)
+        task.add_done_callback(self._ended)
 
     async def _run(self) -> None:
         try:

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from diarist.runtime.operations import Operation
     from diarist.runtime.slot import Slot
 
+Answered = tuple["Operation[Any]", Any, BaseException | None]
+"""An operation, and its answer: a value, or an error."""
+
 TOMBSTONE_SECONDS = 86_400.0
 """How long a deleted conversation's versions go on counting, so that no stale writer can bring it back."""
 
@@ -50,7 +53,9 @@ class Draft:
         "sequence",
         "size",
         "slot",
+        "started",
         "state",
+        "weight",
         "window",
     )
 
@@ -64,10 +69,12 @@ class Draft:
         self.new_id = new_id
         self.window = window
         self.sequence = 0
+        self.started = 0.0
+        self.weight = slot.weight
         self.entries: list[tuple[Entry, Sequence[Run]]] = []
         self.lines: list[bytes] = []
         self.keys: dict[str, Done] = {}
-        self.answers: list[tuple[Operation[Any], Any, BaseException | None]] = []
+        self.answers: list[Answered] = []
         self.size = 0
         self.deleted = False
         self.commit: Commit | None = None
@@ -82,15 +89,15 @@ class Draft:
         state = self.state
         if state.life is None and kind != "delete":
             state.life = self.new_id()
-            state.owner = operation.owner
-            state.born = state.version + 1
+            if operation.owner is not None or state.version:
+                state.note(owner=operation.owner, born=state.version + 1)
         first, count = state.position, len(lines)
         if len(view.runs) > MAX_RANGES:
             lines, view = self._anew(lines, view)
         state.version += 1
         state.position += len(lines)
         size = sum(map(len, lines))
-        state.weight = _weight(state, view, size, len(lines))
+        self._weigh(view, size, len(lines))
         state.view = view
         self.lines += lines
         self.size += size + 160 + 40 * len(view.runs)
@@ -99,6 +106,11 @@ class Draft:
         if operation.key is not None:
             self.keys[operation.key] = Done(state.version, first, count, operation.digest or "")
         return receipt
+
+    def _weigh(self, view: ViewState, added: int, count: int) -> None:
+        """What the new view weighs, taking what left it as of average weight."""
+        before = len(self.state.view.messages) + count
+        self.weight = (self.weight + added) * len(view.messages) // before if before else 0
 
     def _anew(self, lines: Sequence[bytes], view: ViewState) -> tuple[list[bytes], ViewState]:
         """A view of too many pieces: its messages go into the log once more, side by side."""
@@ -174,24 +186,18 @@ class Draft:
         head = Head(
             life=life,
             version=state.version,
-            owner=state.owner,
+            owner=state.facts.owner,
             created=state.created,
             updated=now,
             expires=now + TOMBSTONE_SECONDS if self.deleted else None,
             deleted=self.deleted,
             state=b"" if self.deleted else state.encode(ranges),
         )
-        state.point = head.point
+        state.stored = life
         record = StoredRecord(first, state.version, payload, now)
         operations = [entry.operation for entry, _ in self.entries]
         self.commit = Commit(self.slot.key, base.point, record, head, self.keys, operations)
         return self.commit
-
-
-def _weight(state: State, view: ViewState, added: int, count: int) -> int:
-    """What the new view weighs, taking what left it as of average weight."""
-    before = len(state.view.messages) + count
-    return (state.weight + added) * len(view.messages) // before if before else 0
 
 
 def _places(view: ViewState) -> list[int]:

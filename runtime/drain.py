@@ -15,12 +15,10 @@ TURN_GRACE = 0.2
 
 
 async def drain(engine: Engine, deadline: float, close_repository: bool) -> DrainReport:
-    """Refuse new work -> finish queues and turns -> end the turns that still run -> fail the rest -> close."""
+    """After `Guard.refuse`: finish queues and turns -> end the turns that still run -> fail the rest -> close."""
     guard = engine.guard
-    if guard.life is not Life.OPEN:
-        guard.life = Life.CLOSED
+    if guard.life is not Life.DRAINING:
         return DrainReport(0, 0, 0, ())
-    guard.life = Life.DRAINING
     before = engine.completed
     end = engine.clock.monotonic() + deadline
     if not await engine.quiet(end - deadline * TURN_GRACE if engine.turns else end):

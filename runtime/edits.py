@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from diarist.runtime.errors import InvalidMessageError, NotFoundError
 from diarist.runtime.intake import Given, Intake
@@ -13,7 +13,7 @@ from diarist.runtime.messages import Message
 from diarist.runtime.operations import Change
 from diarist.runtime.results import Receipt
 from diarist.runtime.state import State
-from diarist.runtime.views import ViewState, prefix
+from diarist.runtime.views import EMPTY_VIEW, ViewState, prefix
 
 if TYPE_CHECKING:
     from diarist.runtime.draft import Draft
@@ -26,6 +26,7 @@ class Update(Change):
     """Replace the view by what a plain function makes of it."""
 
     __slots__ = ("function", "guard", "intake")
+    kind = "update"
 
     def __init__(
         self,
@@ -53,13 +54,13 @@ class Update(Change):
         self.guard(True)
         try:
             result = self.function(list(messages))
+            if inspect.isawaitable(result):
+                if inspect.iscoroutine(result):
+                    result.close()
+                raise InvalidMessageError("update takes a plain function: it may run again and must not wait")
+            return list(result)
         finally:
             self.guard(False)
-        if inspect.isawaitable(result):
-            if inspect.iscoroutine(result):
-                result.close()
-            raise InvalidMessageError("update takes a plain function: it may run again and must not wait")
-        return list(result)
 
     def _known(self, view: ViewState, result: Sequence[Given]) -> tuple[list[Message], list[bytes]]:
         """The messages to show, with those in view replaced by the very same objects; lines of the new ones."""
@@ -87,10 +88,19 @@ def _same(one: object, other: object) -> bool:
     return one is other
 
 
+class _Target(NamedTuple):
+    """What was read of a log: the view at a version of a life, cut where it is to be cut."""
+
+    life: str | None
+    version: int
+    view: ViewState
+
+
 class Rewind(Change):
     """Show the view as it was at a version, or cut at a message. What was read for it is in `target`."""
 
     __slots__ = ("after", "before", "target", "version")
+    kind = "rewind"
 
     def __init__(
         self,
@@ -105,29 +115,27 @@ class Rewind(Change):
         self.version = version
         self.before = before
         self.after = after
-        self.target: tuple[str | None, ViewState] | None = None
+        self.target: _Target | None = None
 
     @property
     def lookup(self) -> Callable[[State, LogReader], Awaitable[None]] | None:
-        return None if self.target is not None else self._read
+        return None if self.target is not None or self.version == 0 else self._read
 
     def reset(self) -> None:
         super().reset()
         self.target = None
 
     async def _read(self, state: State, reader: LogReader) -> None:
-        self.target = (state.life, await self._find(state, reader))
-
-    async def _find(self, state: State, reader: LogReader) -> ViewState:
         if self.version is not None:
-            return await reader.view_at(self.version)
-        view = self._cut(state.view)
+            self.target = _Target(state.life, self.version, await reader.view_at(self.version))
+            return
+        view, version = self._cut(state.view), state.version
         if view is None:
-            place = await reader.find(self.before or self.after or "")
-            view = self._cut(await reader.view_at(place)) if place else None
+            version = await reader.find(self.before or self.after or "") or 0
+            view = self._cut(await reader.view_at(version))
         if view is None:
             raise NotFoundError("no message of that id is in the conversation")
-        return view
+        self.target = _Target(state.life, version, view)
 
     def _cut(self, view: ViewState) -> ViewState | None:
         wanted = self.before or self.after
@@ -142,7 +150,7 @@ class Rewind(Change):
         if view.runs == state.view.runs:
             return self.nothing(draft)
         receipt = draft.append(self, "rewind", (), view)
-        state.rewound = receipt.version
+        state.note(rewound=receipt.version)
         return receipt
 
     def _target(self, state: State) -> ViewState:
@@ -150,6 +158,10 @@ class Rewind(Change):
             cut = self._cut(state.view)
             if cut is not None:
                 return cut
-        if self.target is None or self.target[0] != state.life:
-            raise NotFoundError("the conversation was deleted meanwhile")
-        return self.target[1]
+        target = self.target
+        if self.version == 0 or target is None:
+            return EMPTY_VIEW
+        if target.life is None or target.life != state.life or target.version > state.version:
+            # Either it is not there, or others wrote since this state was read: then this is judged again.
+            raise NotFoundError(f"the conversation has no version {target.version}")
+        return target.view

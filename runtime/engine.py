@@ -60,21 +60,28 @@ class Engine:
         """Changes that were answered with success."""
         self.failures = 0
         self.turns = 0
+        self.erasing = 0
+        """Deleted conversations whose text is being erased."""
         self.updating: Key | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._timer: TimerHandle | None = None
         self._swept_at = 0.0
         self._changed: asyncio.Future[None] | None = None
+        self._ended = False
 
     async def start_up(self) -> None:
-        """Connect the repository and bind to the running loop."""
-        self.loop = self.guard.bind()
+        """Connect the repository, on the loop that the guard is bound to."""
+        if self.guard.forked:
+            # The children of one parent would go on with the same random numbers, and make the same ids.
+            self.environment.random.seed()
+        self.loop = asyncio.get_running_loop()
         await self.repository.prepare()
         self.capabilities = self.repository.capabilities
         self.loader = Loader(self)
         self.admission = Admission(self.limits, self.scheduler.enqueue)
         self.deadlines = Deadlines(self.clock, self._expire)
         self._swept_at = self.registry.now = self.clock.monotonic()
+        self.guard.open()
         self._tick()
 
     # Calls
@@ -89,6 +96,7 @@ class Engine:
 
     def post(self, operation: Operation[Any], key: Key, timeout: float | None = None) -> Slot:
         """Put an operation into its conversation's mailbox. Nothing is awaited on the way."""
+        bucket = self.deadlines.bucket(self.limits.timeout if timeout is None else timeout)
         slot = self.registry.slot(key)
         operation.slot = slot
         if not operation.id:
@@ -96,7 +104,7 @@ class Engine:
         self.sequence += 1
         operation.sequence = self.sequence
         self.admission.submit(operation, slot)
-        self.deadlines.add(operation, self.limits.timeout if timeout is None else timeout)
+        self.deadlines.add(operation, bucket)
         return slot
 
     async def result(self, operation: Operation[T]) -> T:
@@ -156,19 +164,20 @@ class Engine:
 
     # What the parts share
 
-    def weigh(self, slot: Slot) -> None:
-        """Note how much a slot keeps in memory."""
-        state = slot.state
-        self.registry.weigh(slot, state.weight if state is not None else 0)
+    def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None] | None:
+        """Run background work in a task that the engine holds; its failure is logged and counted.
 
-    def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Run background work in a task that the engine holds; its failure is logged and counted."""
+        After the end nothing is started any more: what was on its way there goes with the memory.
+        """
+        if self._ended:
+            work.close()
+            return None
         task = self.loop.create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._ended)
+        task.add_done_callback(self._finished)
         return task
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _finished(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             self.failures += 1
@@ -204,26 +213,32 @@ class Engine:
         The tombstone is durable already: a failure is a `BackendError` with the outcome `executed`.
         """
         done: asyncio.Future[None] = self.loop.create_future()
+        self.erasing += 1
         self.start(self._erase(key, version, done))
         await asyncio.shield(done)
 
     async def _erase(self, key: Key, version: int, done: asyncio.Future[None]) -> None:
         try:
             await self.repository.erase(key, 1, version)
-        except Exception as error:
-            failure = BackendError(f"deleted, but the text is not erased yet: {error}", outcome="executed")
+        except (Exception, asyncio.CancelledError) as error:
+            reason = str(error) or "the memory closed"
+            failure = BackendError(f"deleted, but the text is not erased yet: {reason}", outcome="executed")
             failure.__cause__ = error
             done.set_exception(failure)
             done.exception()
         else:
             done.set_result(None)
+        finally:
+            self.erasing -= 1
 
     # The end
 
     @property
     def busy(self) -> bool:
         """Whether any call or turn is not finished."""
-        return bool(self.admission.operations or self.admission.waiting or self.turns or len(self.feeds))
+        return bool(
+            self.admission.operations or self.admission.waiting or self.turns or self.erasing or len(self.feeds)
+        )
 
     def _notice(self) -> None:
         if self._changed is not None and not self._changed.done() and not self.busy:
@@ -285,6 +300,7 @@ class Engine:
 
     async def shut_down(self) -> None:
         """Stop timers and tasks. Idempotent."""
+        self._ended = True
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

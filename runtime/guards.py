@@ -39,7 +39,7 @@ _OPEN: Final = Life.OPEN  # half the time of looking it up in its class, on the 
 class Guard:
     """Checks each call; a wrong one is a typed error at once, not a hang later."""
 
-    __slots__ = ("_forks", "_is_running", "_loop", "_thread", "life")
+    __slots__ = ("_forks", "_is_running", "_loop", "_thread", "forked", "life")
 
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -47,15 +47,28 @@ class Guard:
         self._thread = 0
         self._forks = _Forks.count
         self.life = Life.NEW
+        self.forked = False
+        """Whether the memory was made before a fork and is opened in the child."""
 
-    def bind(self) -> asyncio.AbstractEventLoop:
-        """Belong to the running loop from now on."""
-        self._check_fork()
+    def bind(self) -> None:
+        """Belong to the running loop, in this process, from now on."""
+        if self._loop is not None or self.life is not Life.NEW:
+            raise RuntimeError("a memory is entered once: make another one")
+        self.forked = self._forks != _Forks.count
+        self._forks = _Forks.count
         self._loop = asyncio.get_running_loop()
         self._is_running = self._loop.is_running
         self._thread = get_ident()
+
+    def open(self) -> None:
+        """Let calls in."""
+        if self.life is not Life.NEW:
+            raise ClosedError("the memory was closed while it was being opened")
         self.life = Life.OPEN
-        return self._loop
+
+    def refuse(self) -> None:
+        """Let no new calls in, from this moment on."""
+        self.life = Life.DRAINING if self.life is Life.OPEN else Life.CLOSED
 
     def check(self) -> None:
         """Raise unless the memory is open and this is its loop."""
@@ -70,16 +83,13 @@ class Guard:
 
     def check_place(self) -> None:
         """Raise unless this is the memory's loop, thread and process."""
-        self._check_fork()
         if self._loop is None:
             return
+        if self._forks != _Forks.count:
+            raise ForkedError("the memory was opened before a fork: open one of its own in the child")
         try:
             right = asyncio.get_running_loop() is self._loop
         except RuntimeError:
             right = False
         if not right:
             raise WrongLoopError("the memory belongs to another event loop or thread: open one for each loop")
-
-    def _check_fork(self) -> None:
-        if self._forks != _Forks.count:
-            raise ForkedError("the memory was opened before a fork: open one of its own in the child")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, get_args
 
 from diarist.runtime.chat_format import from_dict, to_dict
 from diarist.runtime.clock import Environment
@@ -13,7 +13,7 @@ from diarist.runtime.codec import encode
 from diarist.runtime.errors import InvalidMessageError
 from diarist.runtime.ids import id_supply
 from diarist.runtime.log import lazy_message, line_of
-from diarist.runtime.messages import AssistantMessage, Message, SystemMessage, UserMessage
+from diarist.runtime.messages import AssistantMessage, Message, Status, SystemMessage, UserMessage
 from diarist.runtime.values import check
 
 Given = Message | Mapping[str, Any]
@@ -61,7 +61,14 @@ class Intake:
                 {"role": message.role, "content": message.content, "id": self._new_id(), "created_at": now}
             )
         else:
+            if message is item:
+                check_types(message)
+            if "id" in message.extras or "created_at" in message.extras:
+                # Keys of the caller's own with these names would be taken for ours; beside ours they are not.
+                message = self._named(message, now)
             data = checked_dict(message)
+            if message is item:
+                from_dict(data)
             if message.id is None:
                 data["id"] = self._new_id()
             if message.created_at is None:
@@ -70,6 +77,10 @@ class Intake:
         if len(line) > self._message_bytes:
             raise InvalidMessageError(f"{len(line)} bytes, at most {self._message_bytes}")
         return line
+
+    def _named(self, message: Message, now: str) -> Message:
+        created = message.created_at or datetime.fromisoformat(now)
+        return message.replace(id=message.id or self._new_id(), created_at=created)
 
     def stamped(self, given: Iterable[Given]) -> list[Message]:
         """The messages as they will be stored."""
@@ -104,6 +115,31 @@ def _is_bare(message: Message) -> bool:
     )
 
 
+_TEXTS = ("name", "id", "tool_call_id", "refusal", "finish_reason", "model", "response_id")
+
+
+def check_types(message: Message) -> None:
+    """Refuse a field of the wrong type: it would be written, and could not be read again."""
+    for name in _TEXTS:
+        _expect(getattr(message, name, None), str, name)
+    _expect(message.created_at, datetime, "created_at")
+    if isinstance(message, AssistantMessage):
+        if not isinstance(message.reasoning, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InvalidMessageError(f"reasoning: {type(message.reasoning).__name__} is no string")
+        if message.status is not None and message.status not in get_args(Status):
+            raise InvalidMessageError(f"status: {message.status!r} is none of {', '.join(get_args(Status))}")
+        _expect(message.usage, Mapping, "usage")
+        _expect(message.error, Mapping, "error")
+        for index, part in enumerate(message.layout):
+            if not hasattr(part, "to_dict"):
+                raise InvalidMessageError(f"layout[{index}]: {type(part).__name__} is no part")
+
+
+def _expect(value: object, kind: type[Any], name: str) -> None:
+    if value is not None and not isinstance(value, kind):
+        raise InvalidMessageError(f"{name}: {type(value).__name__} instead of {kind.__name__}")
+
+
 def checked_dict(message: Message) -> dict[str, Any]:
     """The chat format of a message, without anything that JSON can't hold."""
     check(message.metadata, "metadata")
@@ -111,22 +147,9 @@ def checked_dict(message: Message) -> dict[str, Any]:
     if isinstance(message, AssistantMessage):
         check(message.usage, "usage")
         check(message.error, "error")
-    data = to_dict(_with_room(message))
+    data = to_dict(message)
     check(data, "message")
     return data
-
-
-def _with_room(message: Message) -> Message:
-    """A message whose own `id` or `created_at` can't be ours (a number, another kind of time) has them in `extras`.
-
-    With a placeholder in our field, `to_dict` puts the user's aside, and the stamp doesn't overwrite it.
-    """
-    changes: dict[str, Any] = {}
-    if message.id is None and "id" in message.extras:
-        changes["id"] = ""
-    if message.created_at is None and "created_at" in message.extras:
-        changes["created_at"] = datetime.min.replace(tzinfo=UTC)
-    return message.replace(**changes) if changes else message
 
 
 def line_of_message(message: Message) -> bytes:

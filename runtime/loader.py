@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from diarist.runtime.errors import BackendError, DiaristError
 from diarist.runtime.ids import parse_retry_key
-from diarist.runtime.intake import digest_of
 from diarist.runtime.operations import UNRESOLVED, Operation, Status
 from diarist.runtime.reader import LogReader
 from diarist.runtime.repository import Done
 from diarist.runtime.slot import Slot
-from diarist.runtime.state import restore
+from diarist.runtime.state import restore, weight_of
 from diarist.runtime.views import RecordIndex
 
 if TYPE_CHECKING:
@@ -21,6 +20,10 @@ if TYPE_CHECKING:
 
 KEYS_AT_ONCE = 500
 """Conversations in one `versions` call."""
+
+
+OTHER = "other"
+"""The digest of an entry that is not what a made-up key is given for: equal to none."""
 
 
 class Loader:
@@ -40,7 +43,8 @@ class Loader:
         engine = self._engine
         async with self._permits:
             self.loads += 1
-            sequence, now = engine.sequence, engine.clock.monotonic()
+            # The coarse time, somewhat early, is one object for all slots: a clock's own would add 24 bytes to each.
+            sequence, now = engine.sequence, engine.registry.now
             try:
                 snapshot = await engine.repository.load(slot.key)
                 state, index = restore(snapshot)
@@ -53,7 +57,7 @@ class Loader:
             slot.keys = None
         slot.state, slot.index = state, index if index.positions else None
         slot.checked, slot.checked_at = sequence, now
-        engine.weigh(slot)
+        engine.registry.weigh(slot, weight_of(snapshot))
         engine.scheduler.wake(slot)
 
     def reload(self, slot: Slot) -> None:
@@ -104,7 +108,8 @@ class Loader:
         try:
             if keyed:
                 await self._find_keys(slot, keyed)
-            elif first is not None and first.lookup is not None:
+            # In the same round: keys that keep coming must not hold up the head of the mailbox.
+            if first is not None and first.found is None and first.lookup is not None:
                 await self._prepare(slot, first)
         except Exception as error:
             self._failed(slot, error)
@@ -114,17 +119,14 @@ class Loader:
     async def _find_keys(self, slot: Slot, keyed: Sequence[Operation[Any]]) -> None:
         keys = {op.key for op in keyed if op.key is not None}
         done = dict(await self._engine.repository.operations(slot.key, keys))
-        for key in keys - done.keys():
-            found = await self._find_tried(slot, key)
-            if found is not None:
-                done[key] = found
         for op in keyed:
-            op.found = done.get(op.key or "")
+            found = done.get(op.key or "")
+            op.found = found if found is not None else await self._find_tried(slot, op)
         slot.remember(done)
 
-    async def _find_tried(self, slot: Slot, key: str) -> Done | None:
+    async def _find_tried(self, slot: Slot, asked: Operation[Any]) -> Done | None:
         """A key that Diarist made up names the version where its record was tried: look there."""
-        parsed = parse_retry_key(key)
+        parsed = parse_retry_key(asked.key or "")
         if parsed is None:
             return None
         operation, version = parsed
@@ -134,9 +136,9 @@ class Loader:
         position, place = record.position, 0
         for offset, entry in enumerate(record.entries):
             if entry.operation == operation:
-                messages = record.messages[place : place + entry.count]
-                digest = "" if record.erased or entry.kind != "add" else digest_of("add", messages)
-                return Done(record.first + offset, position + place, entry.count, digest)
+                stored = None if record.erased else record.messages[place : place + entry.count]
+                digest = asked.digest if asked.repeats(entry.kind, stored) else OTHER
+                return Done(record.first + offset, position + place, entry.count, digest or "")
             place += entry.count
         return None
 
@@ -148,12 +150,13 @@ class Loader:
         if slot.index is None:
             slot.index = RecordIndex()
         try:
-            await lookup(slot.state, LogReader(self._engine.repository, slot.key, slot.index, slot.state.born))
+            await lookup(slot.state, LogReader(self._engine.repository, slot.key, slot.index, slot.state.facts.born))
         except DiaristError as error:
             if operation.status is not Status.DONE:
                 assert slot.mail is not None
                 slot.mail.remove(operation)
-                self._engine.finish(operation, None, error)
+                known = read_error(error, operation) if isinstance(error, BackendError) else error
+                self._engine.finish(operation, None, known)
 
     def _failed(self, slot: Slot, error: Exception) -> None:
         """The store can't be read: nothing in the mailbox was executed."""

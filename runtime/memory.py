@@ -69,6 +69,7 @@ class ChatMemory:
         return memory
 
     async def __aenter__(self) -> Self:
+        self._engine.guard.bind()
         try:
             await self._engine.start_up()
         except BaseException:
@@ -150,5 +151,6 @@ class ChatMemory:
         """
         self._engine.guard.check_place()
         if self._drain is None:
+            self._engine.guard.refuse()
             self._drain = asyncio.get_running_loop().create_task(drain(self._engine, deadline, self._owns))
         return await asyncio.shield(self._drain)

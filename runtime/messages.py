@@ -96,7 +96,7 @@ class Message(_Raw):
         name: str | None,
         metadata: Mapping[str, Any] | None,
         id: str | None,
-        created_at: datetime | None,
+        created_at: Any,
         extras: Mapping[str, Any] | None,
     ) -> None:
         _set(self, "content", content if type(content) is str else _content(content))

@@ -6,9 +6,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeVar
 
 from diarist.runtime.errors import (
     ConflictError,
@@ -19,6 +19,9 @@ from diarist.runtime.errors import (
     OwnerError,
 )
 from diarist.runtime.ids import retry_key
+from diarist.runtime.intake import digest_of
+from diarist.runtime.log import EntryKind, lazy_message
+from diarist.runtime.messages import Message, SystemMessage
 from diarist.runtime.repository import Done
 from diarist.runtime.results import Receipt
 from diarist.runtime.state import State
@@ -97,6 +100,10 @@ class Operation(Generic[T]):
         """Whether it needs a record of its own."""
         self.found: Any = UNRESOLVED if key is not None else None
 
+    def repeats(self, kind: EntryKind, stored: Sequence[Message] | None) -> bool:
+        """Whether an entry (its messages; None: erased) can be what an earlier try of this call stored."""
+        return False
+
     def apply(self, draft: Draft) -> T:
         """The operation's effect and answer. What it raises is its answer too, and leaves the draft unchanged."""
         raise NotImplementedError
@@ -130,7 +137,7 @@ class Operation(Generic[T]):
     @staticmethod
     def check_owner(owner: str | None, state: State) -> None:
         """Refuse an owner who is not the conversation's; no owner on either side is not checked."""
-        if owner is not None and state.owner is not None and owner != state.owner:
+        if owner is not None and state.facts.owner not in (None, owner):
             raise OwnerError("the conversation belongs to another owner")
 
     def check_version(self, state: State) -> None:
@@ -176,14 +183,26 @@ class Operation(Generic[T]):
 
 
 class Change(Operation[Receipt]):
+    """What answers with a receipt; `kind` is that of its entry."""
+
     __slots__ = ()
+    kind: ClassVar[EntryKind] = "add"
+
+    def repeats(self, kind: EntryKind, stored: Sequence[Message] | None) -> bool:
+        return kind == self.kind
 
     def replay(self, done: Done, draft: Draft) -> Receipt:
         return Receipt(done.version, done.first, done.count, True)
 
     def nothing(self, draft: Draft) -> Receipt:
-        """The receipt of a change that changes nothing."""
-        return Receipt(draft.state.version, draft.state.position, 0)
+        """The receipt of a change that changes nothing.
+
+        With a caller's key it gets an entry all the same, for the key to stand in: a repeat could do something later.
+        """
+        state = draft.state
+        if self.key is not None and state.exists:
+            return draft.append(self, self.kind, (), state.view)
+        return Receipt(state.version, state.position, 0)
 
 
 class Add(Change):
@@ -205,21 +224,40 @@ class Add(Change):
         super().__init__(future, key=key, expected_version=expected_version, owner=owner, digest=digest, size=size)
         self.lines = lines
 
+    def repeats(self, kind: EntryKind, stored: Sequence[Message] | None) -> bool:
+        """By content. System messages are left out: one that was in view already was not stored."""
+        if kind != self.kind or stored is None:
+            return kind == self.kind
+        asked = _spoken([lazy_message(line) for line in self.lines])
+        said = _spoken(stored)[: len(asked)]
+        return len(said) == len(asked) and all(map(_alike, asked, said))
+
     def apply(self, draft: Draft) -> Receipt:
-        return (draft.add(self, self.lines) if self.lines else None) or self.nothing(draft)
+        if not self.lines:
+            return Receipt(draft.state.version, draft.state.position, 0)
+        return draft.add(self, self.lines) or self.nothing(draft)
+
+
+def _spoken(messages: Iterable[Message]) -> list[Message]:
+    return [message for message in messages if not isinstance(message, SystemMessage)]
+
+
+def _alike(asked: Message, stored: Message) -> bool:
+    return digest_of("", [asked]) == digest_of("", [stored])
 
 
 class Clear(Change):
     """Empty the view."""
 
     __slots__ = ()
+    kind = "clear"
 
     def apply(self, draft: Draft) -> Receipt:
         state = draft.state
         if not state.view.messages:
             return self.nothing(draft)
         receipt = draft.append(self, "clear", (), EMPTY_VIEW)
-        state.cleared = receipt.version
+        state.note(cleared=receipt.version)
         return receipt
 
 
@@ -227,6 +265,7 @@ class Delete(Change):
     """Put up a tombstone. Alone in its record, so that all records before it can be erased."""
 
     __slots__ = ()
+    kind = "delete"
 
     def __init__(self, future: asyncio.Future[Receipt], **common: Any) -> None:
         super().__init__(future, **common)
@@ -246,6 +285,7 @@ class Describe(Change):
     """Set title and metadata of the card; what is None stays as it is."""
 
     __slots__ = ("metadata", "title")
+    kind = "describe"
 
     def __init__(
         self,
@@ -260,12 +300,13 @@ class Describe(Change):
 
     def apply(self, draft: Draft) -> Receipt:
         state = draft.state
-        title = state.title if self.title is None else self.title
-        metadata = state.metadata if self.metadata is None else self.metadata
-        if (title, metadata) == (state.title, state.metadata):
+        facts = state.facts
+        title = facts.title if self.title is None else self.title
+        metadata = facts.metadata if self.metadata is None else self.metadata
+        if (title, metadata) == (facts.title, facts.metadata):
             return self.nothing(draft)
         receipt = draft.append(self, "describe", (), state.view)
-        state.title, state.metadata = title, metadata
+        state.note(title=title, metadata=metadata)
         return receipt
 
 

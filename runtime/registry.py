@@ -39,10 +39,11 @@ class Registry:
         """The slot of a conversation, made if there is none. No awaiting, so that two callers get one slot."""
         slot = self.find(key)
         if slot is None:
+            if len(self._slots) >= self._limits.live:
+                # Before the new one is there: it has no mail yet, and would be taken for idle.
+                self.shrink(room=1)
             slot = self._slots[key] = Slot(key)
             slot.used = self.now
-            if len(self._slots) > self._limits.live:
-                self.shrink()
         return slot
 
     def weigh(self, slot: Slot, weight: int) -> None:
@@ -52,10 +53,11 @@ class Registry:
         if self.weight > self._limits.live_bytes:
             self.shrink()
 
-    def shrink(self) -> None:
-        """Evict idle slots, oldest first, until the bounds hold. Busy ones count as just used."""
+    def shrink(self, room: int = 0) -> None:
+        """Evict idle slots, oldest first, until the bounds hold with `room` more. Busy ones count as just used."""
+        live, weight = self._limits.live - room, self._limits.live_bytes
         for _ in range(len(self._slots)):
-            if len(self._slots) <= self._limits.live and self.weight <= self._limits.live_bytes:
+            if len(self._slots) <= live and self.weight <= weight:
                 return
             key, slot = next(iter(self._slots.items()))
             if slot.idle:
@@ -63,9 +65,15 @@ class Registry:
             else:
                 self._slots.move_to_end(key)
 
+    def rest(self, slot: Slot) -> None:
+        """A slot became idle. Above the bound it goes at once: all other idle ones went when the bound was passed."""
+        if len(self._slots) > self._limits.live and slot.idle:
+            self._evict(slot)
+
     def expire(self, now: float) -> None:
-        """Evict slots that were idle for `Limits.idle_seconds`."""
+        """Evict slots that were idle for `Limits.idle_seconds`, and what a burst left above the bounds."""
         self.now = now
+        self.shrink()
         oldest = now - self._limits.idle_seconds
         for _ in range(len(self._slots)):
             key, slot = next(iter(self._slots.items()))

@@ -8,18 +8,27 @@ artificial delay, and no task per conversation.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from diarist.runtime.draft import Draft
-from diarist.runtime.errors import DiaristError, InvalidMessageError, Outcome, mark_outcome
+from diarist.runtime.draft import Answered, Draft
+from diarist.runtime.errors import (
+    BackendError,
+    DiaristError,
+    InvalidMessageError,
+    NotExecutedError,
+    Outcome,
+    mark_outcome,
+)
 from diarist.runtime.operations import UNRESOLVED, Operation, Read, Status
 from diarist.runtime.repository import (
     Commit,
     CommitOutcome,
     Committed,
     Conflict,
+    Done,
     Failed,
     Rejected,
     Unknown,
@@ -30,6 +39,8 @@ from diarist.runtime.views import RecordIndex
 
 if TYPE_CHECKING:
     from diarist.runtime.engine import Engine
+
+logger = logging.getLogger("diarist.runtime")
 
 MAX_ENTRIES = 256
 """Entries in one record: what a single hot conversation may take of a batch."""
@@ -46,6 +57,7 @@ class Scheduler:
         self._scheduled = False
         self._batches = 0
         self._drafts: set[Draft] = set()
+        self._now = self._today = 0.0
         self.commits = 0
         self.conflicts = 0
         self.batch_sizes: Counter[int] = Counter()
@@ -68,6 +80,7 @@ class Scheduler:
         slot.phase = Phase.IDLE
         if not slot.mail:
             slot.mail = None
+            self._engine.registry.rest(slot)
         elif slot.state is None:
             slot.phase = Phase.BUSY
             self._engine.loader.load(slot)
@@ -83,17 +96,21 @@ class Scheduler:
 
     def _flush(self) -> None:
         self._scheduled = False
+        engine, ready = self._engine, self._ready
+        most = engine.capabilities.max_batch
+        # One time for the whole batch: its conversations share the objects, and the clocks are read once.
+        self._now, self._today = engine.clock.monotonic(), engine.clock.time()
         batch: list[Draft] = []
         size = 0
-        while self._ready and len(batch) < self._engine.capabilities.max_batch and size < BATCH_BYTES:
-            draft = self._draft(self._ready.popleft())
+        while ready and len(batch) < most and size < BATCH_BYTES:
+            draft = self._draft(ready.popleft())
             if draft is not None:
                 batch.append(draft)
                 size += draft.size
         if batch:
             self._batches += 1
-            self._engine.start(self._commit(batch))
-        if self._ready:
+            engine.start(self._commit(batch))
+        if ready:
             self._schedule()
 
     # From mail to a draft
@@ -113,7 +130,7 @@ class Scheduler:
             return None
         index = slot.index if slot.index is not None else RecordIndex()
         draft = Draft(slot, slot.state, index, engine.new_id, engine.window)
-        draft.sequence = engine.sequence
+        draft.sequence, draft.started = engine.sequence, self._now
         slot.phase = Phase.FLYING
         if not self._fill(draft, mail):
             slot.phase = Phase.BUSY
@@ -125,7 +142,7 @@ class Scheduler:
         return None
 
     def _must_confirm(self, slot: Slot, first: Operation[Any], alone: bool) -> bool:
-        if slot.checked_at + self._engine.limits.confirm_seconds < self._engine.clock.monotonic():
+        if slot.checked_at + self._engine.limits.confirm_seconds < self._now:
             return True
         return alone and isinstance(first, Read) and self._is_stale(slot, first)
 
@@ -145,10 +162,11 @@ class Scheduler:
                 continue
             if operation.found is UNRESOLVED and not self._is_known(operation, draft):
                 return bool(draft.answers)
-            if operation.lookup is not None or operation.alone:
+            must_read = operation.found is None and operation.lookup is not None
+            if must_read or operation.alone:
                 if draft.answers:
                     return True
-                if operation.lookup is not None:
+                if must_read:
                     return False
             if draft.entries and (len(draft.entries) >= MAX_ENTRIES or draft.size + operation.size > most):
                 return True
@@ -175,15 +193,24 @@ class Scheduler:
                 raise InvalidMessageError(f"the entry has {operation.size} bytes, the store takes {most}")
             value = operation.run(draft)
         except Exception as error:
-            if not isinstance(error, DiaristError):
-                mark_outcome(error, Outcome("not_executed", operation.key))
-            draft.answers.append((operation, None, error))
+            draft.answers.append((operation, None, _failure(error, operation)))
         else:
             draft.answers.append((operation, value, None))
 
     def _finish(self, draft: Draft) -> bool:
         """Encode the record. One that is too large after all is split into single operations."""
-        commit = draft.finish(self._engine.clock.time())
+        try:
+            commit = draft.finish(self._today)
+        except Exception as error:
+            # Of this conversation alone, whatever it is: the others of the batch are to be written.
+            self._engine.failures += 1
+            key = draft.slot.key
+            logger.exception("a record could not be made", extra={"namespace": key.namespace, "conversation": key.id})
+            draft.slot.forget()
+            failure = BackendError(f"the record could not be made: {error!r}", outcome="not_executed")
+            failure.__cause__ = error
+            self._reject(draft, failure)
+            return False
         size, most = len(commit.record.payload), self._engine.capabilities.max_record_bytes
         if size <= most:
             self._drafts.add(draft)
@@ -192,15 +219,22 @@ class Scheduler:
         return False
 
     def _answer_unchanged(self, draft: Draft) -> None:
-        """Answers that no commit carries are given at once, if the state they rest on is surely not stale."""
-        slot = draft.slot
-        if any(self._is_stale(slot, operation) for operation, _, _ in draft.answers):
-            self._put_back(draft)
-            slot.phase = Phase.BUSY
-            self._engine.loader.confirm(slot)
+        """Answers that no commit carries are given at once, as far as the state they rest on is surely not stale.
+
+        Those that came since the last check wait for another one, but not those before them with them: calls that
+        keep coming would put off the first for ever.
+        """
+        slot, answers = draft.slot, draft.answers
+        sure = next((n for n, (operation, _, _) in enumerate(answers) if self._is_stale(slot, operation)), None)
+        if sure is None:
+            self._deliver(answers)
+            self.wake(slot)
             return
-        self._deliver(draft)
-        self.wake(slot)
+        draft.answers = answers[sure:]
+        self._put_back(draft)
+        slot.phase = Phase.BUSY
+        self._engine.loader.confirm(slot)
+        self._deliver(answers[:sure])
 
     # From a batch to outcomes
 
@@ -253,13 +287,14 @@ class Scheduler:
         self._landed(draft)
         self.commits += 1
         slot.attempts = 0
-        slot.checked, slot.checked_at = draft.sequence, engine.clock.monotonic()
+        slot.checked, slot.checked_at = draft.sequence, draft.started
         slot.state = decode_head(commit.head) if draft.deleted else draft.state
         slot.index = _pruned(draft)
         slot.view = None
         slot.remember(draft.keys)
-        engine.weigh(slot)
-        self._deliver(draft)
+        _tell_repeats(slot, draft.keys)
+        engine.registry.weigh(slot, draft.weight)
+        self._deliver(draft.answers)
         self.wake(slot)
 
     def committed_unseen(self, draft: Draft) -> None:
@@ -268,7 +303,7 @@ class Scheduler:
         self.commits += 1
         draft.slot.forget()
         draft.slot.remember(draft.keys)
-        self._deliver(draft)
+        self._deliver(draft.answers)
         self.wake(draft.slot)
 
     def _conflicted(self, draft: Draft, outcome: Conflict) -> None:
@@ -314,13 +349,13 @@ class Scheduler:
         slot.mail = mail
         for operation, _, _ in reversed(draft.answers):
             if operation.future.done() and not operation.persistent:
-                self._engine.finish(operation, None, None)
+                self._engine.finish(operation, None, NotExecutedError("the caller gave up"))
             else:
                 operation.reset()
                 mail.appendleft(operation)
 
-    def _deliver(self, draft: Draft) -> None:
-        for operation, value, error in draft.answers:
+    def _deliver(self, answers: Sequence[Answered]) -> None:
+        for operation, value, error in answers:
             self._engine.finish(operation, value, error)
 
 
@@ -329,11 +364,32 @@ def _commit_of(draft: Draft) -> Commit:
     return draft.commit
 
 
+def _failure(error: Exception, operation: Operation[Any]) -> Exception:
+    """What `apply` raised, as the caller gets it."""
+    if isinstance(error, DiaristError):
+        return error
+    if isinstance(error, StopIteration):
+        # A future refuses it: it would end the generator that waits for it.
+        stopped = error
+        error = RuntimeError("the function raised StopIteration")
+        error.__cause__ = stopped
+    mark_outcome(error, Outcome("not_executed", operation.key))
+    return error
+
+
+def _tell_repeats(slot: Slot, keys: Mapping[str, Done]) -> None:
+    """Mail that was looked up together with what is done now must learn of it."""
+    if keys:
+        for operation in slot.mail or ():
+            if operation.key is not None and operation.key in keys:
+                operation.found = keys[operation.key]
+
+
 def _pruned(draft: Draft) -> RecordIndex | None:
     """The slot's index, without records that long left the view."""
-    if draft.deleted:
-        return None
     runs = draft.state.view.runs
+    if draft.deleted or not runs:
+        return None
     if len(draft.index.positions) > 64 + 2 * len(draft.state.view.messages):
         return draft.index.pruned(runs)
     return draft.index

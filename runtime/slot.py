@@ -89,10 +89,17 @@ class Slot:
             mail.extend(left)
 
     def forget(self) -> None:
-        """Drop what is cached; the next operation loads it again."""
+        """Drop what is cached, and what was looked up for the mail; the next operation loads it again.
+
+        Others may have written: a key that was not done may be done now, and one whose conversation is gone is not.
+        """
         self.state = None
         self.index = None
         self.view = None
+        self.keys = None
+        for operation in self.mail or ():
+            if operation.status is Status.QUEUED:
+                operation.reset()
 
     def remember(self, keys: dict[str, Done]) -> None:
         """Keep callers' keys that were just done."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 from diarist.runtime.codec import decode, encode
 from diarist.runtime.errors import BackendError
@@ -16,31 +16,45 @@ from diarist.runtime.values import EMPTY
 from diarist.runtime.views import EMPTY_VIEW, Range, RecordIndex, Run, ViewState
 
 
-@dataclass(slots=True)
-class State:
-    """Everything that decides what an operation does.
+class Facts(NamedTuple):
+    """What most conversations leave at its usual value: one object for all of those.
 
-    `life` None: the conversation does not exist (never did, or was deleted; then `point` names the tombstone,
-    whose versions go on). `position`: where the next message goes. `rewound`, `cleared`: versions of the last
-    rewind and of the last clear, so that a running turn can tell.
+    `rewound`, `cleared`: versions of the last rewind and of the last clear, so that a running turn can tell. `born`:
+    the version that began this life; what is older belongs to a conversation that was deleted.
     """
 
-    point: Point | None = None
-    life: str | None = None
-    version: int = 0
-    position: int = 0
-    view: ViewState = EMPTY_VIEW
     owner: str | None = None
-    created: float = 0.0
-    updated: float = 0.0
     title: str | None = None
     metadata: Mapping[str, Any] = EMPTY
     rewound: int = 0
     cleared: int = 0
     born: int = 1
-    """The version that began this life: what is older belongs to a conversation that was deleted."""
-    weight: int = 0
-    """Bytes of the messages in view, roughly."""
+
+
+USUAL: Final = Facts()
+
+
+@dataclass(slots=True)
+class State:
+    """Everything that decides what an operation does.
+
+    `life` None: the conversation does not exist (never did, or was deleted). `stored`: the life that the head in the
+    store has; a tombstone has one too, and its versions go on. `position`: where the next message goes.
+    """
+
+    stored: str | None = None
+    life: str | None = None
+    version: int = 0
+    position: int = 0
+    view: ViewState = EMPTY_VIEW
+    created: float = 0.0
+    updated: float = 0.0
+    facts: Facts = USUAL
+
+    @property
+    def point(self) -> Point | None:
+        """Where the conversation stands; None if there is no head, not even a tombstone."""
+        return None if self.stored is None else (self.stored, self.version)
 
     @property
     def exists(self) -> bool:
@@ -49,35 +63,35 @@ class State:
     def copy(self) -> State:
         """A copy to work on; all values in it are immutable."""
         return State(
-            self.point,
+            self.stored,
             self.life,
             self.version,
             self.position,
             self.view,
-            self.owner,
             self.created,
             self.updated,
-            self.title,
-            self.metadata,
-            self.rewound,
-            self.cleared,
-            self.born,
-            self.weight,
+            self.facts,
         )
+
+    def note(self, **facts: Any) -> None:
+        """Set some of the facts."""
+        self.facts = self.facts._replace(**facts)
 
     def encode(self, ranges: Sequence[Range]) -> bytes:
         """The opaque part of the head; what has its usual value is left out."""
         data: dict[str, Any] = {"v": flat(ranges), "n": self.position}
-        if self.rewound:
-            data["rewound"] = self.rewound
-        if self.cleared:
-            data["cleared"] = self.cleared
-        if self.born > 1:
-            data["born"] = self.born
-        if self.title is not None:
-            data["title"] = self.title
-        if self.metadata:
-            data["metadata"] = self.metadata
+        facts = self.facts
+        if facts is not USUAL:
+            if facts.rewound:
+                data["rewound"] = facts.rewound
+            if facts.cleared:
+                data["cleared"] = facts.cleared
+            if facts.born > 1:
+                data["born"] = facts.born
+            if facts.title is not None:
+                data["title"] = facts.title
+            if facts.metadata:
+                data["metadata"] = facts.metadata
         return encode(data)
 
 
@@ -93,25 +107,33 @@ def view_ranges(state: bytes) -> list[Range]:
 def decode_head(head: Head) -> State:
     """The state without its view. A tombstone is a conversation that does not exist, at a version that does."""
     if head.deleted:
-        return State(point=head.point, version=head.version)
+        return State(stored=head.life, version=head.version)
     data = decode(head.state)
     try:
-        return State(
-            point=head.point,
-            life=head.life,
-            version=head.version,
-            position=data["n"],
+        facts = Facts(
             owner=head.owner,
-            created=head.created,
-            updated=head.updated,
             title=data.get("title"),
             metadata=data.get("metadata", EMPTY),
             rewound=data.get("rewound", 0),
             cleared=data.get("cleared", 0),
             born=data.get("born", 1),
         )
-    except (KeyError, TypeError) as error:
+        return State(
+            stored=head.life,
+            life=head.life,
+            version=head.version,
+            position=data["n"],
+            created=head.created,
+            updated=head.updated,
+            facts=USUAL if facts == USUAL else facts,
+        )
+    except (KeyError, TypeError, AttributeError) as error:
         raise BackendError("the head of a conversation is damaged", outcome="not_executed") from error
+
+
+def weight_of(snapshot: Snapshot | None) -> int:
+    """Bytes of the messages in view, roughly: their records may have more than these."""
+    return sum(len(item.payload) for item in snapshot.records) if snapshot is not None else 0
 
 
 def restore(snapshot: Snapshot | None) -> tuple[State, RecordIndex]:
@@ -124,7 +146,6 @@ def restore(snapshot: Snapshot | None) -> tuple[State, RecordIndex]:
     for record in records:
         index.add(record.first, record.position, record.count)
     state.view = view_of(view_ranges(snapshot.head.state), records)
-    state.weight = sum(len(item.payload) for item in snapshot.records)
     return state, index
 
 
@@ -145,4 +166,4 @@ def view_of(ranges: Sequence[Range], records: Sequence[Record]) -> ViewState:
             runs[-1] = (runs[-1][0], high)
         else:
             runs.append((low, high))
-    return ViewState(tuple(messages), tuple(runs))
+    return ViewState(tuple(messages), tuple(runs)) if messages else EMPTY_VIEW

@@ -36,7 +36,7 @@ from diarist.runtime.repository import Done
 from diarist.runtime.results import Receipt
 from diarist.runtime.turn_entries import Discard, Ground, Start, TurnEntry, noted_runs, open_key, resumption
 from diarist.runtime.turn_facts import TurnFacts
-from diarist.runtime.turn_policy import without_open_calls
+from diarist.runtime.turn_policy import Choice, chosen, without_open_calls
 from diarist.runtime.turns import TurnQueue, acquire
 from diarist.runtime.views import RecordIndex, Run
 
@@ -66,6 +66,8 @@ class Turn(TurnFacts):
         self.settings = settings
         self.interruption = Interruption()
         self.task: asyncio.Task[Any] | None = None
+        self.only: Choice | None = None
+        """Set before the turn is entered: which of the given messages are new to the view that it starts on."""
         self.queue: TurnQueue | None = None
         self.detached: Detached | None = None
         self._timer: TimerHandle | None = None
@@ -128,6 +130,8 @@ class Turn(TurnFacts):
         self.check_running()
         state = started.state
         self._view = state.view
+        if self.only is not None:
+            self._asked, self._own = chosen(self.only(self._view.messages, self._own), self._asked, self._own)
         self._ground = Ground(state.point, state.life, state.version, state.version)
         if not self._asked:
             self._ground.since = state.version

@@ -96,9 +96,9 @@ class Ground:
         state = draft.state
         if self.is_gone(state):
             raise self._conflict("deleted", state)
-        if state.rewound > self.start:
+        if state.facts.rewound > self.start:
             raise self._conflict("rewound", state)
-        if self.since is not None and state.cleared > self.since:
+        if self.since is not None and state.facts.cleared > self.since:
             raise self._conflict("cleared", state)
         return state.version != (self.ahead[1] if self._stands_in(draft) and self.ahead else self.version)
 

@@ -53,6 +53,11 @@ class TurnFacts:
         return to_anthropic(self.messages, show_unmatched=self._show_unmatched)
 
     @property
+    def started(self) -> bool:
+        """Whether the conversation was read: from then on there are `messages`."""
+        return self._ground is not None
+
+    @property
     def answer(self) -> AssistantMessage:
         """The last assistant message; `NotFoundError` before there is one."""
         if self._answer is None:

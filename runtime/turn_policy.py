@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from diarist.runtime.intake import Intake
 from diarist.runtime.log import lazy_message
@@ -10,6 +10,18 @@ from diarist.runtime.matching import rounds
 from diarist.runtime.messages import AssistantMessage, Message, SystemMessage
 from diarist.runtime.recorder import says_something
 from diarist.runtime.windows import Window
+
+Choice = Callable[[Sequence[Message], Sequence[Message]], Sequence[Message]]
+"""(messages in view, given messages) -> those of the given ones that are new."""
+
+
+def chosen(
+    new: Sequence[Message], lines: Sequence[bytes], messages: Sequence[Message]
+) -> tuple[list[bytes], list[Message]]:
+    """Of lines and their messages those that are new; `new` has some of the very same objects."""
+    wanted = {id(message) for message in new}
+    pairs = [pair for pair in zip(lines, messages, strict=True) if id(pair[1]) in wanted]
+    return [line for line, _ in pairs], [message for _, message in pairs]
 
 
 def windowed(window: Window, view: Sequence[Message], own: Sequence[Message]) -> tuple[Message, ...]:

@@ -13,12 +13,13 @@ from typing import Annotated
 
 import typer
 
+from diarist.adapters.chat import ChatRequest
 from diarist.adapters.cli.console import safe, show_id, stdout
 from diarist.adapters.cli.options import Debug, Namespace, Window
 from diarist.adapters.cli.running import complain_about, set_up
 from diarist.adapters.cli.showing import print_message
 from diarist.adapters.cli.stores import opened
-from diarist.adapters.models import ScriptedModel
+from diarist.adapters.models import ChatModel, ScriptedModel
 from diarist.runtime.conversation import Conversation
 from diarist.runtime.errors import DiaristError
 from diarist.runtime.messages import UserMessage
@@ -92,9 +93,9 @@ def _ask() -> str | None:
 class Talk:
     """One conversation on a terminal."""
 
-    def __init__(self, conversation: Conversation, model: ScriptedModel | None = None) -> None:
+    def __init__(self, conversation: Conversation, model: ChatModel | None = None) -> None:
         self._conversation = conversation
-        self._model = model or ScriptedModel()
+        self._model: ChatModel = model or ScriptedModel()
 
     async def begin(self, *, kept: bool) -> None:
         """Say where we are, and what was said last."""
@@ -106,6 +107,6 @@ class Talk:
     async def answer(self, asked: str) -> None:
         """One turn, printed as it comes. A cancelled one keeps what came."""
         async with self._conversation.turn(UserMessage(asked)) as turn:
-            async for chunk in turn.record(self._model.stream(turn.messages), format="text"):
-                print(safe(chunk), end="", flush=True)
+            async for chunk in turn.record(self._model.stream(ChatRequest(turn.messages))):
+                print(safe(chunk.text), end="", flush=True)
         print(flush=True)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from diarist.adapters.chat import ChatChunk
 from diarist.adapters.streaming.anthropic import AnthropicAggregate
 from diarist.adapters.streaming.bedrock_converse import BedrockConverseAggregate
+from diarist.adapters.streaming.chat import ChatAggregate
 from diarist.adapters.streaming.chunks import Fields, fields, word
 from diarist.adapters.streaming.core import Error, StreamAggregate
 from diarist.adapters.streaming.decoding import DONE
@@ -14,6 +16,7 @@ from diarist.adapters.streaming.ollama import OllamaAggregate
 from diarist.adapters.streaming.openai_chat import OpenAIChatAggregate
 from diarist.adapters.streaming.openai_responses import OpenAIResponsesAggregate
 from diarist.adapters.streaming.text import TextAggregate
+from diarist.runtime.aggregates import Aggregate
 from diarist.runtime.messages import AssistantMessage
 
 FORMATS: dict[str, Callable[[], StreamAggregate]] = {
@@ -75,12 +78,15 @@ def _by_keys(found: Fields) -> str | None:
 
 
 class AutoAggregate:
-    """Holds chunks until one tells the format, then gives all of them to that format's aggregate."""
+    """Holds chunks until one tells the format, then gives all of them to that format's aggregate.
+
+    Beside the vendors' formats it knows `chat`: the chunks of our own chat clients.
+    """
 
     def __init__(self) -> None:
         self.format: str | None = None
         """The format, once it is known."""
-        self._aggregate: StreamAggregate | None = None
+        self._aggregate: Aggregate | None = None
         self._held: list[object] = []
         self._dropped = 0
 
@@ -95,6 +101,11 @@ class AutoAggregate:
     def add(self, chunk: object) -> None:
         """Take the next chunk. Never raises."""
         if self._aggregate is not None:
+            self._aggregate.add(chunk)
+            return
+        if isinstance(chunk, ChatChunk):
+            self.format = "chat"
+            self._aggregate = ChatAggregate(AutoAggregate())
             self._aggregate.add(chunk)
             return
         try:
@@ -127,7 +138,7 @@ class AutoAggregate:
             aggregate.add(chunk)
         return aggregate
 
-    def _current(self) -> StreamAggregate:
+    def _current(self) -> Aggregate:
         """The format's aggregate. Before one is known, a guess made anew: errors look alike in most."""
         if self._aggregate is not None:
             return self._aggregate

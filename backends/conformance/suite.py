@@ -24,6 +24,7 @@ from diarist.backends.conformance import (
     versions,
 )
 from diarist.backends.conformance.harness import NewStore, Store, Violation
+from diarist.backends.conformance.scratch import Factory, as_new_store
 from diarist.runtime.repository import Capabilities
 
 _TOPICS: Final = (
@@ -122,13 +123,16 @@ def _rules_of(topic: object) -> list[Rule]:
     ]
 
 
-async def check(new_store: NewStore, *, report: Report | None = None, timeout: float = 60.0) -> Report:
-    """Run the whole suite, each rule on a new store and for at most `timeout` seconds.
+async def check(factory: Factory, *, report: Report | None = None, timeout: float = 60.0) -> Report:
+    """Run the whole suite, each rule on an empty store and for at most `timeout` seconds.
+
+    `factory` makes stores (see the package's docstring). Where nothing is durable, the repository's class will do.
 
     Never raises for a broken rule: see `Report.ok` and `Report.raise_for_failures`. With `report`, the results are
     added to that one, also while it runs.
     """
     report = Report() if report is None else report
+    new_store = as_new_store(factory)
     async with new_store() as connect:
         capabilities = connect().capabilities
     for rule in all_checks():

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from diarist.backends.conformance import NewStore, Report, Violation, all_checks, check
 from diarist.backends.memory import MemoryRepository
+from diarist.backends.sqlite import SQLiteRepository
 from diarist.runtime.ids import Key
 from diarist.runtime.repository import COMMITTED, Capabilities, Commit, Done, Settle
+from tests.conformance.stores import SMALL
 
 
 def stores(kind: Callable[[], MemoryRepository]) -> NewStore:
@@ -36,6 +39,16 @@ async def test_report_of_a_sound_store() -> None:
     assert len(report.results) == len(all_checks())
     assert str(report).startswith(f"{len(report.results)} of {len(report.results)} rules hold")
     report.raise_for_failures()
+
+
+async def test_a_class_will_do_where_nothing_is_durable() -> None:
+    report = await check(MemoryRepository)
+    assert report.ok, str(report)
+
+
+async def test_a_durable_store_wants_a_factory_of_stores(tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match="factory of empty stores"):
+        await check(lambda: SQLiteRepository(tmp_path / "scratch.db", settings=SMALL))
 
 
 def test_every_rule_is_stated() -> None:

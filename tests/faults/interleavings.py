@@ -58,13 +58,15 @@ class Run:
     shrinks: bool = False
     """Whether the run clears and updates, so that a read need not show all that was added."""
     unhappy: int = 0
+    padding: str = ""
+    """Makes messages so large that few fit into a record, and one mailbox needs several."""
 
 
 def _chaos(rng: random.Random) -> Chaos | None:
     if rng.random() < 0.2:
         return Chaos(random.Random(rng.getrandbits(64)))
     worst = rng.choice((0.02, 0.1, 0.25))
-    faults = {fault: rng.uniform(0, worst) for fault in Fault if fault is not Fault.NONE}
+    faults: dict[Fault, float] = {fault: rng.uniform(0, worst) for fault in Fault if fault is not Fault.NONE}
     return Chaos(
         random.Random(rng.getrandbits(64)), faults, reads=rng.uniform(0, worst / 2), breaks=rng.uniform(0, worst / 2)
     )
@@ -89,6 +91,10 @@ async def scenario(loop: RandomLoop) -> Run:
     rng = random.Random(loop.random.getrandbits(64))
     run = Run(rng, shrinks=rng.random() < 0.5)
     stores = [FaultyRepository(run.store, _chaos(rng)) for _ in range(2)]
+    if rng.random() < 0.3:
+        run.padding = "x" * 1000
+        for store in stores:
+            store.overrides = {"max_record_bytes": 6500}
     window = MessageWindow(rng.choice((4, 1000)) if run.shrinks else 1000)
     replicas = [
         ChatMemory(store, window=window, limits=_limits(rng), environment=environment_of(loop)) for store in stores
@@ -98,7 +104,7 @@ async def scenario(loop: RandomLoop) -> Run:
     for memory in replicas:
         await memory.__aenter__()
     async with asyncio.TaskGroup() as group:
-        for number in range(rng.randint(2, 4)):
+        for number in range(rng.choice((2, 3, 4, 4, 8))):
             group.create_task(_client(run, f"c{number}", replicas))
     reports = [await memory.drain(rng.choice((0.0, 60.0))) for memory in replicas]
     assert all(not report.not_executed for report in reports), "a call was left that nobody made"
@@ -118,8 +124,11 @@ async def _client(run: Run, name: str, replicas: Sequence[ChatMemory]) -> None:
             await _add(run, name, f"{name}.{step}", replicas, conversation)
         elif draw < 0.85 or not run.shrinks:
             await _get(run, memory.conversation(conversation))
-        elif draw < 0.92:
+        elif draw < 0.9:
             await _disturbed(run, memory.conversation(conversation).clear())
+        elif draw < 0.95:
+            # Of itself at a record's head it makes one mailbox two records.
+            await _disturbed(run, memory.conversation(conversation).rewind(rng.randint(0, 6)))
         else:
             await _disturbed(run, memory.conversation(conversation).update(_without_first))
         for _ in range(rng.randint(0, 3)):
@@ -133,7 +142,7 @@ def _without_first(view: Sequence[Message]) -> Sequence[Message]:
 async def _add(run: Run, name: str, text: str, replicas: Sequence[ChatMemory], conversation: str) -> None:
     """Add, and after an unknown outcome mostly repeat it with its key, also on the other replica."""
     rng = run.rng
-    texts = tuple(f"{text}.{place}" for place in range(rng.choice((1, 1, 2))))
+    texts = tuple(f"{text}.{place}{run.padding}" for place in range(rng.choice((1, 1, 2))))
     key = text if rng.random() < 0.5 else None
     persistent = rng.random() < 0.8
     added = Added(conversation, texts, "not stored")
@@ -141,7 +150,12 @@ async def _add(run: Run, name: str, text: str, replicas: Sequence[ChatMemory], c
     for _ in range(TRIES if persistent else 1):
         chat = rng.choice(replicas).conversation(conversation)
         messages = [UserMessage(item) for item in texts]
-        result = await _disturbed(run, chat.add(*messages, idempotency_key=key))
+        call = _disturbed(run, chat.add(*messages, idempotency_key=key))
+        if key is not None and rng.random() < 0.15:
+            again = rng.choice(replicas).conversation(conversation).add(*messages, idempotency_key=key)
+            result = _merged(*await asyncio.gather(call, _disturbed(run, again)))
+        else:
+            result = await call
         if isinstance(result, Receipt):
             added.fate, added.receipt = "stored", result
             run.acknowledged.setdefault(conversation, []).extend(texts)
@@ -155,6 +169,19 @@ async def _add(run: Run, name: str, text: str, replicas: Sequence[ChatMemory], c
             assert outcome.idempotency_key, f"unknown, without a key to repeat it with: {result!r}"
             assert key is None or key == outcome.idempotency_key
             key = outcome.idempotency_key
+
+
+def _merged(one: Any, two: Any) -> Any:
+    """What is known after two calls with one key: what the surer of them was told."""
+    if isinstance(one, Receipt) and isinstance(two, Receipt):
+        assert (one.version, one.first, one.count) == (two.version, two.first, two.count)
+        assert not (one.replayed and two.replayed) or one == two
+    for result in (one, two):
+        if not isinstance(result, BaseException):
+            return result
+    assert isinstance(one, BaseException)
+    found = outcome_of(one)
+    return one if found is not None and found.outcome == "unknown" else two
 
 
 async def _get(run: Run, chat: Conversation) -> None:
@@ -206,7 +233,8 @@ async def _cancelled(rng: random.Random, task: asyncio.Future[Any]) -> Any:
 
 def _never_started(error: BaseException) -> BaseException:
     """Cancelled before the call's first step: it is Python's error, and nothing was done."""
-    frames, trace = [], error.__traceback__
+    frames: list[str] = []
+    trace = error.__traceback__
     while trace is not None:
         frames.append(trace.tb_frame.f_code.co_name)
         trace = trace.tb_next

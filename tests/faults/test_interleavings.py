@@ -13,11 +13,11 @@ from tests.faults.interleavings import main
 from tests.support.loop import run_seeded
 
 FIRST = int(os.environ.get("DIARIST_SEED", "0"))
-COUNT = int(os.environ.get("DIARIST_SEEDS", "1" if "DIARIST_SEED" in os.environ else "3000"))
+COUNT = int(os.environ.get("DIARIST_SEEDS", "1" if "DIARIST_SEED" in os.environ else "2000"))
 CHUNKS = 10
 
 
-@pytest.mark.timeout(0 if COUNT > 3000 else 120)
+@pytest.mark.timeout(0 if COUNT > 2000 else 120)
 @pytest.mark.parametrize("chunk", range(min(CHUNKS, COUNT)))
 def test_nothing_is_lost_doubled_or_reordered(chunk: int) -> None:
     """Acknowledged: stored once, in its client's order. Not executed: not stored. Unknown: at most once, and

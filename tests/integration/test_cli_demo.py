@@ -24,7 +24,7 @@ from diarist.adapters.models import ScriptedModel
 def demo(stop: Stop, *, terminal: bool = False) -> tuple[Demo, io.StringIO]:
     out = io.StringIO()
     console = Console(file=out, force_terminal=terminal, width=120, color_system=None, highlight=False)
-    return Demo(Load(invented(1), 5, 1.0), ScriptedModel(delay=0.001, pause=stop.pause), stop, console), out
+    return Demo(Load(invented(1), 5, 2.0), ScriptedModel(delay=0.001, pause=stop.pause), stop, console), out
 
 
 @pytest.mark.parametrize("terminal", [True, False], ids=["terminal", "pipe"])

@@ -25,6 +25,7 @@ from diarist.runtime.repository import (
     Failed,
     ListPage,
     Point,
+    Rejected,
     Repository,
     Settle,
     Snapshot,
@@ -111,6 +112,8 @@ class FaultyRepository:
         self.closed = False
         self.overrides: dict[str, Any] = {}
         """Capabilities to report instead of the inner ones."""
+        self.reject: Callable[[Commit], bool] = lambda _commit: False
+        """Which commits the store can't take."""
         self._late: list[tuple[int, Commit]] = []
 
     @property
@@ -192,6 +195,8 @@ class FaultyRepository:
     # How it misbehaves
 
     async def _commit(self, commit: Commit) -> CommitOutcome:
+        if self.reject(commit):
+            return Rejected(BackendError("the store does not take it", outcome="not_executed"))
         fault = self._next_fault()
         if fault is Fault.FAILED:
             return Failed(BackendError("the store is down", outcome="not_executed"))

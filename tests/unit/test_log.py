@@ -20,7 +20,7 @@ from diarist.runtime.log import (
 )
 from diarist.runtime.messages import Message, UserMessage
 from diarist.runtime.repository import Head, Snapshot, StoredRecord
-from diarist.runtime.state import State, decode_head, restore, view_of, view_ranges
+from diarist.runtime.state import Facts, State, decode_head, restore, view_of, view_ranges
 from diarist.runtime.views import Range, RecordIndex, ViewState, runs_of
 
 from .strategies import messages, metadata, texts
@@ -97,19 +97,19 @@ def test_a_damaged_line_is_an_error_when_it_is_looked_into() -> None:
 def test_a_state_survives_the_head(
     position: int, shown: list[Range], title: str | None, about: dict[str, object], rewound: int, cleared: int
 ) -> None:
-    state = State(position=position, title=title, metadata=about, rewound=rewound, cleared=cleared)
+    state = State(position=position, facts=Facts(None, title, about, rewound, cleared))
     head = Head("life", 9, "owner", 1.0, 2.0, None, False, state.encode(shown))
     assert view_ranges(head.state) == shown
     again = decode_head(head)
     assert again.encode(shown) == head.state
-    assert (again.life, again.version, again.owner, again.created, again.point) == (
+    assert (again.life, again.version, again.facts.owner, again.created, again.point) == (
         "life",
         9,
         "owner",
         1.0,
         ("life", 9),
     )
-    assert (again.position, again.title, again.metadata) == (position, title, about)
+    assert (again.position, again.facts.title, again.facts.metadata) == (position, title, about)
     assert again.copy() == again
     assert again.copy() is not again
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -128,8 +127,13 @@ class Demo:
             await way.close()
 
     def _clients(self, share: float) -> Clients:
-        load, until = self._load, time.monotonic() + share * self._load.seconds
-        return Clients(load.chats, load.conversations, lambda: bool(self._stop) or time.monotonic() >= until)
+        load = self._load
+
+        def over() -> bool:
+            return bool(self._stop) or clients.meter.seconds >= share * load.seconds
+
+        clients = Clients(load.chats, load.conversations, over)
+        return clients
 
     async def _phase(self, name: str, clients: Clients, way: Way, stats: Callable[[], Stats] | None) -> None:
         with screen(self._console, name, clients.meter, stats) as (show, every):

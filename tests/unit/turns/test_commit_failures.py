@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from diarist import (
+    AssistantMessage,
     BackendError,
     InvalidMessageError,
     Limits,
@@ -248,21 +249,22 @@ async def test_a_question_that_is_no_message_is_refused_before_anything_waits() 
         assert memory.stats().live == 0
 
 
-async def test_a_full_mailbox_is_told_on_a_normal_end_and_the_lock_is_free() -> None:
+async def test_a_turn_is_stored_though_the_mailbox_is_full() -> None:
+    """`overflow="raise"` refuses others; an answer that is there waits for its place."""
     store = HeldStore()
     async with opened(store, limits=Limits(mailbox=1, overflow="raise")) as memory:
         chat = memory.conversation("c")
 
-        async def handler() -> asyncio.Task[Any]:
-            async with chat.turn(UserMessage("q")):
+        async def handler() -> None:
+            async with chat.turn(UserMessage("q")) as turn:
                 store.hold()
-                task = asyncio.ensure_future(chat.add(UserMessage("x")))
+                adding = asyncio.ensure_future(chat.add(UserMessage("x")))
                 await store.reached.wait()
-            return task
+                with pytest.raises(MailboxFullError):
+                    await chat.add(UserMessage("y"))
+                await turn.add(AssistantMessage("a"))
+                asyncio.get_running_loop().call_soon(store.free.set)
+            await adding
 
-        with pytest.raises(MailboxFullError):
-            await handler()
-        store.free.set()
-        await settle()
-        await talk(chat, "a")
+        await handler()
         assert await stored(chat) == ["u:x", "u:q", "a:a"]

@@ -78,13 +78,12 @@ class World:
             await asyncio.create_task(self.run(inner, here + "."))
         elif kind == "shield":
             child = asyncio.ensure_future(self.run(inner, here + "."))
+            child.add_done_callback(_seen)
             try:
                 await asyncio.shield(child)
             finally:
                 child.cancel()
                 await asyncio.wait([child])
-                if not child.cancelled():
-                    child.exception()
         elif kind == "group":
             async with asyncio.TaskGroup() as group:
                 group.create_task(self.run(inner, here + "."))
@@ -94,6 +93,12 @@ class World:
                 await self.run(inner, here + ".")
         elif kind == "gather":
             await asyncio.gather(self.run(inner, here + "."), asyncio.sleep(0))
+
+
+def _seen(task: asyncio.Task[Any]) -> None:
+    """A child that fails when nobody waits for it any more would complain whenever it is collected."""
+    if not task.cancelled():
+        task.exception()
 
 
 def _fail(future: asyncio.Future[int]) -> None:

@@ -1,0 +1,152 @@
+"""Tools: typed async functions that a model may call."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar, get_type_hints, overload
+
+from diarist.adapters.extras import require
+from diarist.runtime.messages import ToolMessage
+from diarist.runtime.parts import ToolCall
+
+F = TypeVar("F", bound=Callable[..., Awaitable[Any]])
+
+
+@dataclass(frozen=True, slots=True)
+class ToolContext:
+    """What a tool may know about its call. A parameter annotated with this type gets it; the model never sees it."""
+
+    context: Mapping[str, Any]
+    """The request's."""
+    call: ToolCall
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A function that a model may call.
+
+    Name, description and the JSON schema of the arguments come from the function: its name, its docstring and its
+    annotations (`Annotated[str, Field(description=…)]` says more). `return_direct`: its result is the answer; the
+    model does not see it. `limit`: calls of it per request. `timeout`: seconds for one call; None: no bound.
+    """
+
+    function: Callable[..., Awaitable[Any]]
+    name: str = ""
+    description: str = ""
+    return_direct: bool = field(default=False, kw_only=True)
+    limit: int | None = field(default=None, kw_only=True)
+    timeout: float | None = field(default=None, kw_only=True)
+    _arguments: Any = field(default=None, init=False, repr=False, compare=False)
+    _context: str | None = field(default=None, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if not inspect.iscoroutinefunction(self.function):
+            raise TypeError(f"{self.function!r} is no async function; make one that uses asyncio.to_thread")
+        name: str = self.name or getattr(self.function, "__name__", "tool")
+        object.__setattr__(self, "name", name)
+        object.__setattr__(self, "description", self.description or inspect.getdoc(self.function) or "")
+        arguments, context = _arguments_of(self.function, name)
+        object.__setattr__(self, "_arguments", arguments)
+        object.__setattr__(self, "_context", context)
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The JSON schema of the arguments."""
+        schema: dict[str, Any] = self._arguments.model_json_schema()
+        del schema["title"]
+        for entry in schema.get("properties", {}).values():
+            entry.pop("title", None)
+        return schema
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        """As an entry of `options["tools"]`: the form of OpenAI's Chat Completions."""
+        body = {"name": self.name, "description": self.description, "parameters": self.parameters}
+        return {"type": "function", "function": body}
+
+    async def run(self, context: ToolContext) -> str:
+        """The result as text. Raises what the function raises, and `ValueError` for arguments that don't fit."""
+        given = self._validated(_decoded(context.call))
+        values = {field.alias: getattr(given, name) for name, field in type(given).model_fields.items()}
+        if self._context is not None:
+            values[self._context] = context
+        return _text(await self.function(**values))
+
+    def _validated(self, values: dict[str, Any]) -> Any:
+        try:
+            return self._arguments.model_validate(values)
+        except ValueError as error:
+            found: list[dict[str, Any]] = error.errors(include_url=False)  # type: ignore[attr-defined]
+            told = "; ".join(f"{'.'.join(map(str, item['loc']))}: {item['msg']}" for item in found)
+            raise ValueError(f"the arguments don't fit: {told}") from error
+
+
+def _decoded(call: ToolCall) -> dict[str, Any]:
+    """The arguments as an object. None at all are those of a function without parameters."""
+    if call.type == "custom":
+        return {"input": call.arguments}
+    try:
+        found: object = json.loads(call.arguments or "{}")
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"the arguments are no valid JSON ({error})") from error
+    if not isinstance(found, dict):
+        raise ValueError("the arguments are no JSON object")
+    return {str(key): value for key, value in found.items()}  # pyright: ignore[reportUnknownVariableType]
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if value is None:
+        return ""
+    text: str = require("pydantic_core", "tools", "a tool's result").to_json(value, fallback=str).decode()
+    return text
+
+
+def _arguments_of(function: Callable[..., Any], name: str) -> tuple[Any, str | None]:
+    """A pydantic model of the parameters, and the name of the one that takes the context."""
+    pydantic = require("pydantic", "tools", "a tool's schema")
+    hints = get_type_hints(function, include_extras=True)
+    fields: dict[str, Any] = {}
+    context: str | None = None
+    for place, parameter in enumerate(inspect.signature(function).parameters.values()):
+        if hints.get(parameter.name) is ToolContext:
+            context = parameter.name
+            continue
+        if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+            raise TypeError(f"{name}: a tool's parameters have names, {parameter} has none")
+        default = ... if parameter.default is parameter.empty else parameter.default
+        # Under a name of ours: a pydantic model refuses some that a function may use, like `schema` or `_id`.
+        field = pydantic.Field(default, alias=parameter.name)
+        fields[f"p{place}"] = (hints.get(parameter.name, Any), field)
+    config = pydantic.ConfigDict(extra="forbid", arbitrary_types_allowed=True)
+    return pydantic.create_model(name, __config__=config, **fields), context
+
+
+@overload
+def tool(function: F) -> Tool: ...
+@overload
+def tool(
+    *,
+    name: str = "",
+    description: str = "",
+    return_direct: bool = False,
+    limit: int | None = None,
+    timeout: float | None = None,
+) -> Callable[[F], Tool]: ...
+def tool(function: Any = None, **settings: Any) -> Any:
+    """A decorator: `@tool`, or `@tool(return_direct=True)` with any setting of `Tool`."""
+    return Tool(function) if function is not None else lambda it: Tool(it, **settings)
+
+
+def result_of(call: ToolCall, text: str) -> ToolMessage:
+    """The message that answers a call."""
+    return ToolMessage(text, call.id, call.name)
+
+
+def error_of(call: ToolCall, text: str) -> ToolMessage:
+    """The message that tells a model why its call came to nothing."""
+    return ToolMessage(text, call.id, call.name, extras={"is_error": True})
