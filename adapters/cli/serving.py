@@ -53,7 +53,7 @@ def serve(
     try:
         from diarist.adapters.serve import ServeSettings, create_app
         from diarist.adapters.serve.model import answering
-        from diarist.adapters.serve.server import Server
+        from diarist.adapters.serve.server import Server, listening, url_of
     except ModuleNotFoundError as error:
         complain(f"this needs {error.name}: pip install 'diarist[serve]'")
         raise typer.Exit(2) from None
@@ -65,9 +65,10 @@ def serve(
     async def command(_stop: Stop) -> int:
         async with opened(store, make=True, window=window) as memory:
             app = create_app(memory, settings, model=answering(_model(model, model_url, delay)))
-            server = Server(app, memory, host, port, grace, lambda url: print(f"serving on {url}", flush=True))
-            await server.serve()
-            return 0 if server.started else 1
+            with listening(host, port) as listener:
+                server = Server(app, memory, grace, lambda: print(f"serving on {url_of(listener)}", flush=True))
+                await server.serve([listener])
+        return 0
 
     run(command, debug=debug, graceful=True)
 

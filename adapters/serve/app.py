@@ -16,8 +16,8 @@ from diarist.adapters.serve.model import answering
 from diarist.adapters.serve.settings import ServeSettings
 from diarist.runtime.memory import ChatMemory
 
-DESCRIPTION = """A small chat backend. Answers are streamed as server-sent events; they go on when the client leaves, and
-are followed again under `/stream`. A conversation belongs to the namespace of the token with which it was made."""
+DESCRIPTION = """A small chat backend. Answers are streamed as server-sent events; they go on when the client leaves,
+and are followed again under `/stream`. A conversation belongs to the namespace of the token that made it."""
 
 
 def create_app(

@@ -13,6 +13,19 @@ from fastapi import FastAPI
 
 from diarist.runtime.memory import ChatMemory
 
+
+def listening(host: str, port: int) -> socket.socket:
+    """A socket that listens; `OSError` if the address can't be had."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    return socket.create_server((host, port), family=family, backlog=2048)
+
+
+def url_of(listener: socket.socket) -> str:
+    """Where a socket listens."""
+    host, port = listener.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
 LEFT_OVER = 1
 """Seconds after the drain in which clients can read the last events; then their connections are closed."""
 
@@ -21,13 +34,9 @@ class Server(uvicorn.Server):
     """At the first signal the memory drains, beside the connections that still read; running answers have four
     fifths of `seconds` to end by themselves, then their policies end them. A second Ctrl-C ends at once."""
 
-    def __init__(
-        self, app: FastAPI, memory: ChatMemory, host: str, port: int, seconds: float, ready: Callable[[str], None]
-    ) -> None:
+    def __init__(self, app: FastAPI, memory: ChatMemory, seconds: float, ready: Callable[[], None]) -> None:
         config = uvicorn.Config(
             app,
-            host=host,
-            port=port,
             log_config=None,
             access_log=False,
             server_header=False,
@@ -41,10 +50,7 @@ class Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
-        if self.servers:
-            name = self.servers[0].sockets[0].getsockname()
-            host = f"[{name[0]}]" if ":" in name[0] else name[0]
-            self._ready(f"http://{host}:{name[1]}")
+        self._ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         drain = asyncio.create_task(self._memory.drain(self._seconds))
