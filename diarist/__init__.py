@@ -7,6 +7,7 @@ from diarist.runtime.errors import (
     ClosedError,
     ConflictError,
     DiaristError,
+    FellBehindError,
     ForkedError,
     IdempotencyError,
     InvalidIdError,
@@ -25,6 +26,7 @@ from diarist.runtime.errors import (
     WrongLoopError,
     outcome_of,
 )
+from diarist.runtime.feeds import Attachment
 from diarist.runtime.limits import Limits
 from diarist.runtime.memory import ChatMemory
 from diarist.runtime.messages import AssistantMessage, Message, SystemMessage, ToolMessage, UserMessage
@@ -54,6 +56,7 @@ from diarist.runtime.windows import MessageWindow, Window
 
 __all__ = [
     "AssistantMessage",
+    "Attachment",
     "BackendError",
     "ChatMemory",
     "Clock",
@@ -65,6 +68,7 @@ __all__ = [
     "DiaristError",
     "DrainReport",
     "Environment",
+    "FellBehindError",
     "FilePart",
     "ForkedError",
     "HistoryItem",

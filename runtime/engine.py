@@ -12,6 +12,7 @@ from diarist.runtime.admission import Admission
 from diarist.runtime.clock import Environment, TimerHandle
 from diarist.runtime.deadlines import Deadlines
 from diarist.runtime.errors import BackendError, DiaristError, Outcome, ReentrancyError, mark_outcome
+from diarist.runtime.feeds import Feeds
 from diarist.runtime.guards import Guard, Life
 from diarist.runtime.ids import Key, id_supply
 from diarist.runtime.intake import Intake
@@ -54,6 +55,7 @@ class Engine:
         self.sightings = Sightings(self.clock)
         self.settler = Settler(self)
         self.scheduler = Scheduler(self)
+        self.feeds = Feeds(self)
         self.sequence = 0
         """Counts submissions: tells whether a check against the store began after a call."""
         self.completed = 0
@@ -166,17 +168,18 @@ class Engine:
 
     # What the parts share
 
-    def start(self, work: Coroutine[Any, Any, None]) -> None:
+    def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None] | None:
         """Run background work in a task that the engine holds; its failure is logged and counted.
 
         After the end nothing is started any more: what was on its way there goes with the memory.
         """
         if self._ended:
             work.close()
-            return
+            return None
         task = self.loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._finished)
+        return task
 
     def _finished(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
@@ -239,7 +242,9 @@ class Engine:
     @property
     def busy(self) -> bool:
         """Whether any call or turn is not finished."""
-        return bool(self.admission.operations or self.admission.waiting or self.turns or self.erasing)
+        return bool(
+            self.admission.operations or self.admission.waiting or self.turns or self.erasing or len(self.feeds)
+        )
 
     def _notice(self) -> None:
         if self._changed is not None and not self._changed.done() and not self.busy:
@@ -281,6 +286,8 @@ class Engine:
             waiting=self.admission.waiting,
             bytes=self.admission.bytes,
             turns=self.turns,
+            detached=len(self.feeds),
+            attached=len(self.feeds.clients),
             commits=self.scheduler.commits,
             batch_sizes=dict(self.scheduler.batch_sizes),
             conflicts=self.scheduler.conflicts,
@@ -304,6 +311,7 @@ class Engine:
             self._timer.cancel()
             self._timer = None
         self.deadlines.close()
+        self.feeds.close()
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()

@@ -20,6 +20,8 @@ class Limits:
     `serialize="store"` outlives its process; it is renewed at a third of that. `confirm_seconds`: a slot that was not
     confirmed for so long is compared with the store before it writes. `conflicts`: how often an operation is
     applied again after others were faster. `overflow`: at a bound, `wait` for room or `raise` `MailboxFullError`.
+    `detached`: turns that run detached at once, `attached`: clients that follow them; above, `MailboxFullError`.
+    `feed_bytes`: what their chunks kept for replay weigh; above, the longest loses its beginning.
     """
 
     mailbox: int = 1024
@@ -35,6 +37,9 @@ class Limits:
     lease_seconds: float = 15.0
     confirm_seconds: float = 60.0
     conflicts: int = 64
+    detached: int = 1024
+    attached: int = 10_000
+    feed_bytes: int = 256 * MIB
     overflow: Literal["wait", "raise"] = "wait"
 
     def __post_init__(self) -> None:

@@ -12,6 +12,7 @@ CommitMode = Literal["turn", "eager", "round"]
 Keep = Literal["keep_partial", "keep_user", "discard"]
 OnConflict = Literal["append", "raise"]
 Serialize = Literal["process", "store"]
+Encoding = Literal["sse", "ndjson"]
 
 
 class CallOptions(TypedDict, total=False):

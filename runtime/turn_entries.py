@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from diarist.runtime.errors import ConflictError, DiaristError, IdempotencyError, OutcomeUnknownError
 from diarist.runtime.leases import check_lease, release
+from diarist.runtime.messages import AssistantMessage, Message
 from diarist.runtime.operations import Change, Operation
 from diarist.runtime.repository import Done, Point
 from diarist.runtime.results import Receipt
@@ -263,6 +264,30 @@ def noted_runs(done: Done) -> list[Run]:
     _, _, text = done.digest.partition("|")
     pairs = [item.split("-") for item in text.split(",") if item]
     return [(int(low), int(high)) for low, high in pairs if low != high]
+
+
+class Resumption(NamedTuple):
+    """What a turn that goes on finds: its rounds, the place of a partial answer that it replaces, and the view
+    without that."""
+
+    rounds: list[Message]
+    replaces: tuple[Run, ...]
+    view: ViewState
+
+
+def resumption(view: ViewState, partly: Done) -> Resumption | None:
+    """What of an earlier try is in view; None if nothing is."""
+    noted = {position for low, high in noted_runs(partly) for position in range(low, high)}
+    places = positions(view)
+    shown = [place for place, position in enumerate(places) if position in noted]
+    if not shown:
+        return None
+    rounds = [view.messages[place] for place in shown]
+    last = rounds[-1]
+    if isinstance(last, AssistantMessage) and last.status not in (None, "complete"):
+        replaces = ((places[shown[-1]], places[shown[-1]] + 1),)
+        return Resumption(rounds[:-1], replaces, without(view, replaces))
+    return Resumption(rounds, (), view)
 
 
 def _places_of(view: ViewState, ids: Collection[str]) -> list[Run]:
