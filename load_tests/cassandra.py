@@ -5,7 +5,7 @@ unconditional INSERT per message, awaited, which orders and fences nothing; and 
 message, one at a time per conversation. All at LOCAL_QUORUM, in one keyspace on one node. And what the bridge to
 asyncio costs per request, with a driver that does nothing.
 
-DIARIST_CASSANDRA_URL names the server; without it the tests' own one is started, if this machine can (not with --quick).
+DIARIST_CASSANDRA_URL names the server; without it the tests' own one is started (not with --quick).
 """
 
 from __future__ import annotations
@@ -15,9 +15,8 @@ import os
 import threading
 import uuid
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
-from functools import partial
 from typing import Any
 
 from diarist import ChatMemory, UserMessage
@@ -44,27 +43,33 @@ class Driver:
 
     def execute(self, statement: Any) -> asyncio.Future[Any]:
         future: asyncio.Future[Any] = self._loop.create_future()
-        call = self._loop.call_soon_threadsafe
-        response = self._session.execute_async(statement)
-        response.add_callbacks(partial(call, future.set_result), partial(call, future.set_exception))
+        wake = self._loop.call_soon_threadsafe
+
+        def answered(rows: Any) -> None:
+            wake(future.set_result, rows)
+
+        def failed(error: BaseException) -> None:
+            wake(future.set_exception, error)
+
+        self._session.execute_async(statement).add_callbacks(answered, failed)
         return future
 
 
 @asynccontextmanager
-async def ours(repository: CassandraRepository) -> AsyncIterator[Add]:
+async def ours(repository: CassandraRepository) -> AsyncGenerator[Add]:
     async with ChatMemory(repository) as memory:
         yield lambda name: memory.add(name, UserMessage(TEXT))
 
 
 @asynccontextmanager
-async def plain(repository: CassandraRepository) -> AsyncIterator[Add]:
+async def plain(repository: CassandraRepository) -> AsyncGenerator[Add]:
     calls = Driver(repository.session)
     insert = _prepare(repository, "INSERT INTO {}.plain (id, seq, body) VALUES (?, now(), ?)")
     yield lambda name: calls.execute(insert.bind((name, TEXT)))
 
 
 @asynccontextmanager
-async def naive(repository: CassandraRepository) -> AsyncIterator[Add]:
+async def naive(repository: CassandraRepository) -> AsyncGenerator[Add]:
     calls = Driver(repository.session)
     update = _prepare(repository, "UPDATE {}.naive SET version = ?, body = ? WHERE id = ? AND seq = ? IF version = ?")
     locks: dict[str, asyncio.Lock] = {}
