@@ -13,6 +13,7 @@ from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webelement import WebElement
+from selenium.webdriver.support.expected_conditions import alert_is_present
 from selenium.webdriver.support.ui import WebDriverWait
 
 from tests.support.cli import diarist
@@ -57,8 +58,9 @@ class Page:
         self.one("#text").send_keys(text, Keys.ENTER)
 
     def click(self, selector: str, place: int = 0) -> None:
-        """In one step of the browser: lists are drawn anew now and then."""
-        script = "const found = document.querySelectorAll(arguments[0])[arguments[1]]; found?.click(); return !!found"
+        """In one step of the browser: lists are drawn anew now and then. Later, because a question may come of it."""
+        find = "const found = document.querySelectorAll(arguments[0])[arguments[1]];"
+        script = f"{find} if (found) setTimeout(() => found.click()); return !!found"
         self.wait_for(lambda: self.driver.execute_script(script, selector, place))  # pyright: ignore
 
     @property
@@ -153,6 +155,7 @@ def test_two_tabs_follow_one_answer(page: Page) -> None:
     page.wait_for(page.idle)
     assert page.texts(".assistant .bubble") == answer
     page.click("#list .drop")
+    WebDriverWait(page.driver, 20).until(alert_is_present())
     page.driver.switch_to.alert.accept()
     page.wait_for(lambda: page.all("#empty"))
     page.wait_for(lambda: not page.texts("#list .name"))
