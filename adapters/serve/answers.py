@@ -15,7 +15,7 @@ from diarist.runtime.messages import UserMessage
 from diarist.runtime.options import Overlap
 from diarist.runtime.turn import Turn
 
-router = APIRouter(tags=["answers"])
+router = APIRouter(prefix="/api/conversations", tags=["answers"])
 
 Key = Annotated[
     str | None,

@@ -42,10 +42,8 @@ def create_app(
     app.state.settings = settings
     app.state.model = model or answering(ScriptedModel(delay=0.03))
     app.state.registry = registry
-    for router in (answers.router, conversations.router):
-        app.include_router(router, prefix="/api/conversations")
-    app.include_router(operations.router)
-    app.include_router(page.router)
+    for router in (answers.router, conversations.router, operations.router, page.router):
+        app.include_router(router)
     app.add_middleware(BodyLimit, limit=settings.body_bytes)
     app.add_middleware(RequestMetrics, registry=registry)
     return app

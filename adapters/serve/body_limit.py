@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from starlette.requests import ClientDisconnect
+from contextlib import suppress
+
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -26,13 +27,10 @@ class BodyLimit:
         if not told.isdigit() or int(told) > self._limit:
             await self._refuse(scope, receive, send)
             return
-        counted = _Counted(receive, self._limit)
-        started = _Started(send)
-        try:
-            await self._app(scope, counted, started)
-        except (_TooLarge, ClientDisconnect):
-            if not counted.exceeded or started.started:
-                raise
+        guarded = _Guarded(receive, send, self._limit)
+        with suppress(_TooLarge):
+            await self._app(scope, guarded.receive, guarded.send)
+        if guarded.exceeded:
             await self._refuse(scope, receive, send)
 
     async def _refuse(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -41,26 +39,26 @@ class BodyLimit:
         await JSONResponse({"error": "TooLarge", "detail": detail}, 413, headers)(scope, receive, send)
 
 
-class _Counted:
-    def __init__(self, receive: Receive, limit: int) -> None:
+class _Guarded:
+    """Counts what comes in. Once that is too much, what the app makes of it (it may think that the body is broken)
+    goes nowhere. An app that answers before it has read all is let alone."""
+
+    def __init__(self, receive: Receive, send: Send, limit: int) -> None:
         self._receive = receive
+        self._send = send
         self._left = limit
+        self._answers = False
         self.exceeded = False
 
-    async def __call__(self) -> Message:
+    async def receive(self) -> Message:
         message = await self._receive()
         self._left -= len(message.get("body", b""))
-        if self._left < 0:
+        if self._left < 0 and not self._answers:
             self.exceeded = True
             raise _TooLarge
         return message
 
-
-class _Started:
-    def __init__(self, send: Send) -> None:
-        self._send = send
-        self.started = False
-
-    async def __call__(self, message: Message) -> None:
-        self.started = True
-        await self._send(message)
+    async def send(self, message: Message) -> None:
+        if not self.exceeded:
+            self._answers = True
+            await self._send(message)

@@ -13,7 +13,7 @@ from diarist.adapters.serve.schemas import Card, Cards, Done, History, NewConver
 from diarist.runtime.conversation import Conversation
 from diarist.runtime.errors import ConflictError
 
-router = APIRouter(tags=["conversations"])
+router = APIRouter(prefix="/api/conversations", tags=["conversations"])
 Limit = Annotated[int, Query(ge=1, le=200)]
 NEWEST = 1 << 53
 """A position above all others."""
