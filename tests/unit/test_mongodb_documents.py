@@ -46,7 +46,7 @@ def test_a_namespace_is_a_range_of_scopes(namespace: str, key: Key) -> None:
 
 
 def decoded(commit: Commit) -> documents.Document:
-    document: documents.Document = bson.decode(documents.encode(commit))
+    document: documents.Document = bson.decode(documents.encode(commit))  # pyright: ignore[reportUnknownMemberType] -- its overloads name `array` without a type
     return document
 
 
