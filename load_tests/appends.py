@@ -1,9 +1,9 @@
 """Durable appends on SQLite (WAL, synchronous=FULL) against plain aiosqlite.
 
 The rival is what one would write first: one shared connection, a lock, `INSERT` of an add's messages in one
-`executemany`, `commit`; its rows are JSON. Each add has as many messages of about 400 bytes on both sides. Measured are
-200 conversations with one add of each in flight, and one conversation with one add at a time. Afterwards the messages
-in the file are counted.
+`executemany`, `commit`; its rows are JSON. Each add has as many messages of about 400 bytes on both sides. Measured
+are 200 conversations with one add of each in flight, and one conversation with one add at a time. Afterwards the
+messages in the file are counted.
 """
 
 from __future__ import annotations
