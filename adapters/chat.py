@@ -13,7 +13,7 @@ from diarist.runtime.values import EMPTY
 
 
 def _frozen(mapping: Mapping[str, Any]) -> Mapping[str, Any]:
-    return mapping if type(mapping) is MappingProxyType else MappingProxyType(dict(mapping))
+    return MappingProxyType(dict(mapping))  # a copy also of one that is read-only: its owner may change what it shows
 
 
 @dataclass(frozen=True, slots=True)

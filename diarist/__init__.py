@@ -7,6 +7,7 @@ from diarist.runtime.errors import (
     ClosedError,
     ConflictError,
     DiaristError,
+    FellBehindError,
     ForkedError,
     IdempotencyError,
     InvalidIdError,
@@ -25,6 +26,7 @@ from diarist.runtime.errors import (
     WrongLoopError,
     outcome_of,
 )
+from diarist.runtime.feeds import Attachment
 from diarist.runtime.limits import Limits
 from diarist.runtime.memory import ChatMemory
 from diarist.runtime.messages import AssistantMessage, Message, SystemMessage, ToolMessage, UserMessage
@@ -48,11 +50,13 @@ from diarist.runtime.results import (
     Stats,
     View,
 )
+from diarist.runtime.retention import Retention
 from diarist.runtime.turn import Turn
 from diarist.runtime.windows import MessageWindow, Window
 
 __all__ = [
     "AssistantMessage",
+    "Attachment",
     "BackendError",
     "ChatMemory",
     "Clock",
@@ -64,6 +68,7 @@ __all__ = [
     "DiaristError",
     "DrainReport",
     "Environment",
+    "FellBehindError",
     "FilePart",
     "ForkedError",
     "HistoryItem",
@@ -87,6 +92,7 @@ __all__ = [
     "ReasoningPart",
     "Receipt",
     "ReentrancyError",
+    "Retention",
     "SchemaError",
     "Stats",
     "SystemClock",

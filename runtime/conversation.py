@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeVar, Unpack
 from diarist.runtime.edits import Rewind, Update, UpdateFunction
 from diarist.runtime.engine import Engine
 from diarist.runtime.errors import InvalidMessageError, NotFoundError
+from diarist.runtime.feeds import Attachment
 from diarist.runtime.history import page_after, page_before
 from diarist.runtime.ids import Key, check_id
 from diarist.runtime.intake import Given, digest_of
@@ -268,6 +269,16 @@ class Conversation:
         """A turn: `async with chat.turn(question) as turn`. See `Turn`."""
         settings: TurnSettings = turn_settings(options)
         return Turn(self._engine, self._key, self._owner, messages, settings)
+
+    def attach(self, wait: bool = False) -> Attachment[Any]:
+        """Follow the running turn, if it is detached (`Turn.detach`): its chunks from the beginning, then live.
+
+        It ends when what the turn leaves is stored. No turn runs in this process: it ends at once, or with `wait`
+        follows the next one (bound that yourself; it ends with the memory). `MailboxFullError`: `Limits.attached`.
+        """
+        self._engine.guard.check()
+        checks = self.info if self._owner is not None else None
+        return Attachment(self._engine.feeds, self._key, wait=wait, owner=self._owner, checks=checks)
 
     async def interrupt(self) -> bool:
         """End the running turn by its `on_cancel` policy: the stop button. False if none runs."""

@@ -95,6 +95,8 @@ class Draft:
         if len(view.runs) > MAX_RANGES:
             lines, view = self._anew(lines, view)
         state.version += 1
+        if state.facts.upkeep:
+            state.note(upkeep=0)
         state.position += len(lines)
         size = sum(map(len, lines))
         self._weigh(view, size, len(lines))
@@ -105,6 +107,13 @@ class Draft:
         receipt = Receipt(state.version, first, count)
         if operation.key is not None:
             self.keys[operation.key] = Done(state.version, first, count, operation.digest or "")
+        return receipt
+
+    def keep(self, operation: Operation[Any], kind: EntryKind, **facts: Any) -> Receipt:
+        """Add an entry that changes only some facts that the runtime keeps for itself."""
+        upkeep = self.state.facts.upkeep
+        receipt = self.append(operation, kind, (), self.state.view)
+        self.state.note(upkeep=upkeep + 1, **facts)
         return receipt
 
     def _weigh(self, view: ViewState, added: int, count: int) -> None:

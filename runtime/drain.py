@@ -39,7 +39,9 @@ async def drain(engine: Engine, deadline: float, close_repository: bool) -> Drai
 def _fail_rest(engine: Engine, completed: int) -> DrainReport:
     not_executed, keys = 0, list[str]()
     for operation in engine.unfinished():
-        if operation.status is Status.FLYING and operation.changes:
+        if operation.upkeep:
+            pass
+        elif operation.status is Status.FLYING and operation.changes:
             keys.append(operation.retry_key)
         elif operation.changes:
             not_executed += 1

@@ -11,6 +11,7 @@ from diarist.runtime.errors import InvalidMessageError, NotFoundError
 from diarist.runtime.intake import Given, Intake
 from diarist.runtime.messages import Message
 from diarist.runtime.operations import Change
+from diarist.runtime.purging import check_not_purged
 from diarist.runtime.results import Receipt
 from diarist.runtime.state import State
 from diarist.runtime.views import EMPTY_VIEW, ViewState, prefix
@@ -146,14 +147,15 @@ class Rewind(Change):
 
     def apply(self, draft: Draft) -> Receipt:
         state = draft.state
-        view = self._target(state)
+        view = self._target(draft)
         if view.runs == state.view.runs:
             return self.nothing(draft)
         receipt = draft.append(self, "rewind", (), view)
         state.note(rewound=receipt.version)
         return receipt
 
-    def _target(self, state: State) -> ViewState:
+    def _target(self, draft: Draft) -> ViewState:
+        state = draft.state
         if self.version is None:
             cut = self._cut(state.view)
             if cut is not None:
@@ -164,4 +166,5 @@ class Rewind(Change):
         if target.life is None or target.life != state.life or target.version > state.version:
             # Either it is not there, or others wrote since this state was read: then this is judged again.
             raise NotFoundError(f"the conversation has no version {target.version}")
+        check_not_purged(state, draft.index, target.view)
         return target.view

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, TypeVar
 
@@ -12,9 +12,11 @@ from diarist.runtime.admission import Admission
 from diarist.runtime.clock import Environment, TimerHandle
 from diarist.runtime.deadlines import Deadlines
 from diarist.runtime.errors import BackendError, DiaristError, Outcome, ReentrancyError, mark_outcome
+from diarist.runtime.feeds import Feeds
 from diarist.runtime.guards import Guard, Life
 from diarist.runtime.ids import Key, id_supply
 from diarist.runtime.intake import Intake
+from diarist.runtime.leases import Sightings
 from diarist.runtime.limits import Limits
 from diarist.runtime.loader import Loader
 from diarist.runtime.operations import Operation, Status
@@ -50,8 +52,10 @@ class Engine:
         self.guard = Guard()
         self.intake = Intake(environment, limits.message_bytes)
         self.registry = Registry(limits)
+        self.sightings = Sightings(self.clock)
         self.settler = Settler(self)
         self.scheduler = Scheduler(self)
+        self.feeds = Feeds(self)
         self.sequence = 0
         """Counts submissions: tells whether a check against the store began after a call."""
         self.completed = 0
@@ -61,6 +65,8 @@ class Engine:
         self.erasing = 0
         """Deleted conversations whose text is being erased."""
         self.updating: Key | None = None
+        self.chores: list[Callable[[float], None]] = []
+        """Called every few seconds with the monotonic time; what takes longer starts a task."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._timer: TimerHandle | None = None
         self._swept_at = 0.0
@@ -119,7 +125,7 @@ class Engine:
         assert slot is not None
         self.deadlines.discard(operation)
         if error is None:
-            self.completed += operation.changes
+            self.completed += operation.changes and not operation.upkeep
             operation.answer(value)
         else:
             operation.fail(error)
@@ -162,17 +168,18 @@ class Engine:
 
     # What the parts share
 
-    def start(self, work: Coroutine[Any, Any, None]) -> None:
+    def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None] | None:
         """Run background work in a task that the engine holds; its failure is logged and counted.
 
         After the end nothing is started any more: what was on its way there goes with the memory.
         """
         if self._ended:
             work.close()
-            return
+            return None
         task = self.loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._finished)
+        return task
 
     def _finished(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
@@ -197,6 +204,8 @@ class Engine:
         if now - self._swept_at >= SWEEP_SECONDS:
             self._swept_at = now
             self.start(self.sweep())
+        for chore in self.chores:
+            chore(now)
         self._timer = self.clock.call_later(min(max(self.limits.idle_seconds / 8, 0.05), 5.0), self._tick)
 
     async def sweep(self) -> None:
@@ -233,7 +242,9 @@ class Engine:
     @property
     def busy(self) -> bool:
         """Whether any call or turn is not finished."""
-        return bool(self.admission.operations or self.admission.waiting or self.turns or self.erasing)
+        return bool(
+            self.admission.operations or self.admission.waiting or self.turns or self.erasing or len(self.feeds)
+        )
 
     def _notice(self) -> None:
         if self._changed is not None and not self._changed.done() and not self.busy:
@@ -275,6 +286,8 @@ class Engine:
             waiting=self.admission.waiting,
             bytes=self.admission.bytes,
             turns=self.turns,
+            detached=len(self.feeds),
+            attached=len(self.feeds.clients),
             commits=self.scheduler.commits,
             batch_sizes=dict(self.scheduler.batch_sizes),
             conflicts=self.scheduler.conflicts,
@@ -298,6 +311,7 @@ class Engine:
             self._timer.cancel()
             self._timer = None
         self.deadlines.close()
+        self.feeds.close()
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()

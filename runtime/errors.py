@@ -115,6 +115,11 @@ class TurnInterruptedError(DiaristError):
     default_outcome: ClassVar[OutcomeName] = "executed"
 
 
+class FellBehindError(DiaristError):
+    """A client of a detached turn is so slow, or so late, that its next chunks are not kept any more
+    (`Limits.feed_bytes`). The turn goes on; its answer is in the history when it is committed."""
+
+
 class BackendError(DiaristError):
     """The store failed. The driver's own error is the cause; `outcome` says what is certain."""
 

@@ -66,7 +66,7 @@ def _items(record: Record, shown: _Shown) -> Iterable[HistoryItem]:
 async def _record_with(reader: LogReader, state: State, position: int) -> int:
     """The first version of the record that holds `position`: versions and positions rise together, so halve."""
     low, high = reader.born, state.version
-    if position <= 0:
+    if position < 0:
         return low
     while low < high:
         middle = (low + high + 1) // 2

@@ -68,7 +68,8 @@ class Interruptible(Generic[T]):
     def cancel_waited(self) -> None:
         """Cancel what is waited for, if that can be: else the cancellation stays due."""
         if self._waited is not None and self._is_due():
-            self._told = self._waited.cancel()
+            # One step may run inside another, and both wait for the same future: it is cancelled once.
+            self._told = self._waited.cancel() or self._waited.cancelled()
 
     def _drive(self) -> Generator[Any, Any, T]:
         steps = self._awaitable.__await__()

@@ -16,9 +16,12 @@ class Limits:
     `live`, `live_bytes`: conversations in memory, and what their messages weigh; the least recently used go
     first. `loads`: reads of cold conversations at once. `message_bytes`: one message, encoded. `timeout`: of an
     operation, where the call gives none. `idle_seconds`: a slot that nobody used that long goes.
-    `turn_seconds`: the age at which a turn is ended by its policy. `confirm_seconds`: a slot that was not
+    `turn_seconds`: the age at which a turn is ended by its policy. `lease_seconds`: how long a turn of
+    `serialize="store"` outlives its process; it is renewed at a third of that. `confirm_seconds`: a slot that was not
     confirmed for so long is compared with the store before it writes. `conflicts`: how often an operation is
     applied again after others were faster. `overflow`: at a bound, `wait` for room or `raise` `MailboxFullError`.
+    `detached`: turns that run detached at once, `attached`: clients that follow them; above, `MailboxFullError`.
+    `feed_bytes`: what their chunks kept for replay weigh; above, the longest loses its beginning.
     """
 
     mailbox: int = 1024
@@ -31,8 +34,12 @@ class Limits:
     timeout: float = 30.0
     idle_seconds: float = 300.0
     turn_seconds: float = 600.0
+    lease_seconds: float = 15.0
     confirm_seconds: float = 60.0
     conflicts: int = 64
+    detached: int = 1024
+    attached: int = 10_000
+    feed_bytes: int = 256 * MIB
     overflow: Literal["wait", "raise"] = "wait"
 
     def __post_init__(self) -> None:

@@ -16,7 +16,7 @@ from diarist.runtime.errors import BackendError
 from diarist.runtime.messages import AssistantMessage, Message, SystemMessage, ToolMessage, UserMessage
 from diarist.runtime.views import Range
 
-EntryKind = Literal["add", "clear", "update", "rewind", "describe", "delete"]
+EntryKind = Literal["add", "clear", "update", "rewind", "describe", "delete", "lease", "purge"]
 
 _set = object.__setattr__
 _new = object.__new__

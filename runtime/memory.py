@@ -18,12 +18,16 @@ from diarist.runtime.intake import Given
 from diarist.runtime.limits import Limits
 from diarist.runtime.options import CallOptions
 from diarist.runtime.plugins import REPOSITORIES, find
+from diarist.runtime.purging import Purger
 from diarist.runtime.repository import Repository
 from diarist.runtime.results import ConversationPage, DrainReport, Stats, View
+from diarist.runtime.retention import Retention
 from diarist.runtime.state import decode_head
 from diarist.runtime.windows import MessageWindow, Window
 
 DRAIN_SECONDS = 30.0
+DELETIONS = 32
+"""Conversations that `delete_namespace` erases at once."""
 
 
 class ChatMemory:
@@ -31,7 +35,8 @@ class ChatMemory:
 
     It is used on one event loop, inside `async with`. The plain constructor borrows a repository; `open` makes one
     for a URL and closes it at the end. `sole_writer=True` promises that nobody else writes these conversations: then
-    reads need not ask the store whether somebody did.
+    reads need not ask the store whether somebody did. `retention` says what of the log is purged in the background;
+    without, everything is kept.
     """
 
     def __init__(
@@ -42,10 +47,13 @@ class ChatMemory:
         limits: Limits | None = None,
         sole_writer: bool = False,
         environment: Environment | None = None,
+        retention: Retention | None = None,
     ) -> None:
         self._engine = Engine(
             repository, window or MessageWindow(20), limits or Limits(), sole_writer, environment or Environment()
         )
+        self._purger = Purger(self._engine, retention or Retention())
+        self._engine.chores.append(self._purger.tick)
         self._owns = False
         self._drain: asyncio.Task[DrainReport] | None = None
 
@@ -58,6 +66,7 @@ class ChatMemory:
         limits: Limits | None = None,
         sole_writer: bool = False,
         environment: Environment | None = None,
+        retention: Retention | None = None,
     ) -> Self:
         """A memory over the store at `url`: `memory://`, `sqlite:///relative.db`, `sqlite:////absolute.db`, ….
 
@@ -65,7 +74,14 @@ class ChatMemory:
         """
         scheme = urlsplit(url).scheme
         repository: Repository = find(REPOSITORIES, scheme).open(url)
-        memory = cls(repository, window=window, limits=limits, sole_writer=sole_writer, environment=environment)
+        memory = cls(
+            repository,
+            window=window,
+            limits=limits,
+            sole_writer=sole_writer,
+            environment=environment,
+            retention=retention,
+        )
         memory._owns = True
         return memory
 
@@ -128,18 +144,37 @@ class ChatMemory:
         return ConversationPage((info_of(item.key, decode_head(item.head)) for item in page.items), page.next)
 
     async def delete_namespace(self, namespace: str) -> int:
-        """Erase all conversations of a tenant; returns how many. Can be repeated after a failure."""
-        count = 0
-        cursor: str | None = None
+        """Erase all conversations of a tenant, a few at a time; returns how many there were.
+
+        Conversations that others make meanwhile may stay. When one can't be erased, those that are under way are
+        finished and the error is raised; the call can be repeated.
+        """
+        count, cursor = 0, None
         while True:
-            page = await self.conversations(namespace=namespace, after=cursor, limit=100)
-            receipts = await asyncio.gather(
-                *(self.conversation(item.id, namespace=namespace).delete() for item in page)
-            )
-            count += len(receipts)
+            page = await self.conversations(namespace=namespace, after=cursor, limit=DELETIONS)
+            deletions = [self.conversation(item.id, namespace=namespace).delete() for item in page]
+            for outcome in await asyncio.gather(*deletions, return_exceptions=True):
+                if isinstance(outcome, BaseException):
+                    raise outcome
+                count += 1
             cursor = page.next
             if cursor is None:
                 return count
+
+    async def purge(
+        self, id: str | None = None, *, namespace: str | None = None, retention: Retention | None = None
+    ) -> int:
+        """Take text that is out of view and past its retention out of the store; returns how many records it was in.
+
+        Of one conversation, or without an id of all (of a namespace). `retention`: other than the memory's own.
+        Numbers and idempotency keys stay. `rewind` to a version that needs what is gone is a `NotFoundError`. Can be
+        repeated after a failure, and cancelled: what was declared gone is erased by the next purge.
+        """
+        self._engine.guard.check()
+        chosen = self._purger.retention if retention is None else retention
+        if id is not None:
+            return await self._purger.purge(Key(check_namespace(namespace or ""), check_id(id)), chosen)
+        return await self._purger.purge_all(namespace and check_namespace(namespace), chosen)
 
     def stats(self) -> Stats:
         """The runtime's counters now. Synchronous, and cheap enough for a scrape."""

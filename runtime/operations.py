@@ -72,6 +72,8 @@ class Operation(Generic[T]):
     """Whether it may change the conversation; a read that fails was not executed, whatever happened."""
     persistent = False
     """Whether it goes on when its caller gave up: what a turn has to store."""
+    upkeep = False
+    """Whether it is the runtime's own: a lease, a purge. Counters and reports leave it out."""
 
     def __init__(
         self,
@@ -142,7 +144,10 @@ class Operation(Generic[T]):
 
     def check_version(self, state: State) -> None:
         expected = self.expected_version
-        if expected != state.version and not (expected == 0 and not state.exists):
+        assert expected is not None
+        # Between `changed` and `version` is only upkeep: nothing that the caller could have missed.
+        current = state.changed <= expected <= state.version
+        if not current and not (expected == 0 and state.is_untouched):
             raise ConflictError(
                 f"expected version {expected}, the conversation is at {state.version}",
                 actual_version=state.version,

@@ -12,6 +12,7 @@ CommitMode = Literal["turn", "eager", "round"]
 Keep = Literal["keep_partial", "keep_user", "discard"]
 OnConflict = Literal["append", "raise"]
 Serialize = Literal["process", "store"]
+Encoding = Literal["sse", "ndjson"]
 
 
 class CallOptions(TypedDict, total=False):
@@ -67,6 +68,4 @@ def turn_settings(options: TurnOptions) -> TurnSettings:
     key = options.get("idempotency_key")
     if key is not None:
         check_id(key, "idempotency key")
-    if options.get("serialize") == "store":
-        raise ValueError("serialize='store' is not available yet: turns are serialised within one process")
     return TurnSettings(**options)

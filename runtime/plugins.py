@@ -1,4 +1,4 @@
-"""What is found by name through entry points: stores by URL scheme, stream formats by their name.
+"""What is found by name through entry points: stores by URL scheme, stream formats and encodings.
 
 So the runtime imports neither backends nor adapters, and third parties register their own the same way.
 """
@@ -13,6 +13,7 @@ from diarist.runtime.errors import MissingDependencyError
 
 REPOSITORIES = "diarist.repositories"
 AGGREGATES = "diarist.aggregates"
+DECODERS = "diarist.decoders"
 
 
 @cache

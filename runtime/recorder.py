@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterable, AsyncIterator, Callable
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from diarist.runtime.aggregates import Aggregate
+from diarist.runtime.decoding import DecodedAggregate
 from diarist.runtime.interruptible import Interruptible, cancellations
 from diarist.runtime.messages import AssistantMessage
 
@@ -42,6 +43,8 @@ class Recorder(Generic[C]):
             chunk = await Interruptible(self._iterator.__anext__(), turn.interruption)
         except StopAsyncIteration:
             self.exhausted = True
+            if isinstance(self._aggregate, DecodedAggregate):
+                self._aggregate.close()
             await turn.recorded(self)
             raise
         except Exception as error:
@@ -69,6 +72,27 @@ class Recorder(Generic[C]):
         else:
             message = self._aggregate.message(cancelled=not self.exhausted)
         return message if says_something(message) else None
+
+
+class Silent:
+    """The aggregate of a stream that is no answer by itself: a generator that calls the turn's `record` and `add`."""
+
+    seen = skipped = 0
+
+    def add(self, chunk: object) -> None:
+        """Take no notice."""
+
+    def message(
+        self, *, cancelled: bool = False, error: BaseException | Mapping[str, Any] | None = None
+    ) -> AssistantMessage:
+        """Nothing."""
+        return AssistantMessage("")
+
+    def messages(
+        self, *, cancelled: bool = False, error: BaseException | Mapping[str, Any] | None = None
+    ) -> tuple[AssistantMessage, ...]:
+        """Nothing."""
+        return (self.message(),)
 
 
 class Upstreams:

@@ -103,7 +103,8 @@ class DrainReport:
 class Stats:
     """A snapshot of the runtime's counters.
 
-    Now: `live` slots, operations `queued` and `in_flight`, their `bytes`, `waiting` for room, running `turns`.
+    Now: `live` slots, operations `queued` and `in_flight`, their `bytes`, `waiting` for room, running `turns`,
+    those of them that are `detached`, and the clients `attached` to these.
     Since the start: `commits` (records), `batch_sizes` (records in one call to the store -> how often),
     `conflicts`, `evictions`, `loads`, `failures` (background work that failed, see the log).
     """
@@ -114,6 +115,8 @@ class Stats:
     waiting: int
     bytes: int
     turns: int
+    detached: int
+    attached: int
     commits: int
     batch_sizes: Mapping[int, int]
     conflicts: int

@@ -54,6 +54,8 @@ class Scheduler:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._ready: deque[Slot] = deque()
+        self._reading: deque[Slot] = deque()
+        """Those that only read: they need no batch, and so wait for none."""
         self._scheduled = False
         self._batches = 0
         self._drafts: set[Draft] = set()
@@ -86,11 +88,15 @@ class Scheduler:
             self._engine.loader.load(slot)
         else:
             slot.phase = Phase.READY
-            self._ready.append(slot)
+            (self._ready if _writes(slot) else self._reading).append(slot)
             self._schedule()
 
+    @property
+    def _may_commit(self) -> bool:
+        return self._batches < self._engine.capabilities.batches
+
     def _schedule(self) -> None:
-        if not self._scheduled and self._batches < self._engine.capabilities.batches:
+        if not self._scheduled and (self._reading or self._may_commit):
             self._scheduled = True
             self._engine.loop.call_soon(self._flush)
 
@@ -100,9 +106,10 @@ class Scheduler:
         most = engine.capabilities.max_batch
         # One time for the whole batch: its conversations share the objects, and the clocks are read once.
         self._now, self._today = engine.clock.monotonic(), engine.clock.time()
+        self._read()
         batch: list[Draft] = []
         size = 0
-        while ready and len(batch) < most and size < BATCH_BYTES:
+        while ready and self._may_commit and len(batch) < most and size < BATCH_BYTES:
             draft = self._draft(ready.popleft())
             if draft is not None:
                 batch.append(draft)
@@ -112,6 +119,15 @@ class Scheduler:
             engine.start(self._commit(batch))
         if ready:
             self._schedule()
+
+    def _read(self) -> None:
+        """Answer whom no commit has to be made for, also while the store is busy with others' commits."""
+        reading, self._reading = self._reading, deque()
+        for slot in reading:
+            if _writes(slot):
+                self._ready.append(slot)
+            else:
+                self._draft(slot)
 
     # From mail to a draft
 
@@ -357,6 +373,11 @@ class Scheduler:
     def _deliver(self, answers: Sequence[Answered]) -> None:
         for operation, value, error in answers:
             self._engine.finish(operation, value, error)
+
+
+def _writes(slot: Slot) -> bool:
+    """Whether something in the mailbox may change the conversation."""
+    return any(operation.changes for operation in slot.mail or ())
 
 
 def _commit_of(draft: Draft) -> Commit:

@@ -12,6 +12,7 @@ from diarist.runtime.errors import BackendError
 from diarist.runtime.log import Record, decode_record, flat, unflat
 from diarist.runtime.messages import Message
 from diarist.runtime.repository import Head, Point, Snapshot
+from diarist.runtime.upkeep import Lease, Purged
 from diarist.runtime.values import EMPTY
 from diarist.runtime.views import EMPTY_VIEW, Range, RecordIndex, Run, ViewState
 
@@ -29,6 +30,10 @@ class Facts(NamedTuple):
     rewound: int = 0
     cleared: int = 0
     born: int = 1
+    upkeep: int = 0
+    """Entries at the end of the log that only the runtime has use for: users see no change in them."""
+    lease: Lease | None = None
+    purged: Purged | None = None
 
 
 USUAL: Final = Facts()
@@ -60,6 +65,16 @@ class State:
     def exists(self) -> bool:
         return self.life is not None
 
+    @property
+    def changed(self) -> int:
+        """The version of the last entry that users see anything of."""
+        return self.version - self.facts.upkeep
+
+    @property
+    def is_untouched(self) -> bool:
+        """Whether nobody ever wrote into it: it does not exist, or has nothing but the lease of a first turn."""
+        return self.life is None or self.changed < self.facts.born
+
     def copy(self) -> State:
         """A copy to work on; all values in it are immutable."""
         return State(
@@ -75,7 +90,8 @@ class State:
 
     def note(self, **facts: Any) -> None:
         """Set some of the facts."""
-        self.facts = self.facts._replace(**facts)
+        noted = self.facts._replace(**facts)
+        self.facts = USUAL if noted == USUAL else noted
 
     def encode(self, ranges: Sequence[Range]) -> bytes:
         """The opaque part of the head; what has its usual value is left out."""
@@ -92,6 +108,12 @@ class State:
                 data["title"] = facts.title
             if facts.metadata:
                 data["metadata"] = facts.metadata
+            if facts.upkeep:
+                data["upkeep"] = facts.upkeep
+            if facts.lease is not None:
+                data["lease"] = list(facts.lease)
+            if facts.purged is not None:
+                data["purged"] = facts.purged.flat()
         return encode(data)
 
 
@@ -117,6 +139,9 @@ def decode_head(head: Head) -> State:
             rewound=data.get("rewound", 0),
             cleared=data.get("cleared", 0),
             born=data.get("born", 1),
+            upkeep=data.get("upkeep", 0),
+            lease=Lease(*data["lease"]) if "lease" in data else None,
+            purged=Purged.read(data["purged"]) if "purged" in data else None,
         )
         return State(
             stored=head.life,
@@ -127,7 +152,7 @@ def decode_head(head: Head) -> State:
             updated=head.updated,
             facts=USUAL if facts == USUAL else facts,
         )
-    except (KeyError, TypeError, AttributeError) as error:
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise BackendError("the head of a conversation is damaged", outcome="not_executed") from error
 
 

@@ -11,33 +11,35 @@ import anyio
 
 from diarist.runtime.aggregates import Aggregate
 from diarist.runtime.clock import TimerHandle
-from diarist.runtime.converters import to_anthropic, to_openai
+from diarist.runtime.decoding import DecodedAggregate
+from diarist.runtime.detached import Detached
 from diarist.runtime.engine import Engine
 from diarist.runtime.errors import (
     DiaristError,
-    NotFoundError,
     Outcome,
     OutcomeName,
     TurnInterruptedError,
     mark_outcome,
     outcome_of,
 )
+from diarist.runtime.feeds import Attachment
 from diarist.runtime.ids import Key
 from diarist.runtime.intake import Given, digest_of
 from diarist.runtime.interruptible import Interruption
 from diarist.runtime.log import lazy_message
-from diarist.runtime.matching import for_model, systems_first
 from diarist.runtime.messages import AssistantMessage, Message
-from diarist.runtime.options import Keep, TurnSettings
-from diarist.runtime.plugins import AGGREGATES, find
+from diarist.runtime.options import Encoding, Keep, TurnSettings
+from diarist.runtime.plugins import AGGREGATES, DECODERS, find
 from diarist.runtime.reader import LogReader
-from diarist.runtime.recorder import Recorder, Upstreams
+from diarist.runtime.recorder import Recorder, Silent, Upstreams
 from diarist.runtime.repository import Done
 from diarist.runtime.results import Receipt
-from diarist.runtime.turn_entries import Discard, Ground, Start, TurnEntry, noted_runs, open_key, without
-from diarist.runtime.turn_policy import Choice, chosen, windowed, without_open_calls
+from diarist.runtime.turn_entries import Discard, Ground, TurnEntry, noted_runs, open_key, resumption
+from diarist.runtime.turn_facts import TurnFacts
+from diarist.runtime.turn_lease import place_of
+from diarist.runtime.turn_policy import Choice, chosen, without_open_calls
 from diarist.runtime.turns import TurnQueue, acquire
-from diarist.runtime.views import EMPTY_VIEW, RecordIndex, Run, ViewState, positions
+from diarist.runtime.views import RecordIndex, Run
 
 C = TypeVar("C")
 
@@ -47,7 +49,7 @@ CLOSE_SECONDS = 5.0
 """How long a turn whose task was cancelled waits for its commit and its upstream; then the runtime finishes alone."""
 
 
-class Turn:
+class Turn(TurnFacts):
     """`async with chat.turn(question) as turn`: the conversation's turns run one after the other.
 
     In the body, give `turn.messages` to a model and run its stream through `turn.record`, or pass an answer and tool
@@ -58,37 +60,27 @@ class Turn:
     def __init__(
         self, engine: Engine, key: Key, owner: str | None, messages: Sequence[Given], settings: TurnSettings
     ) -> None:
-        self._engine = engine
+        super().__init__(engine)
         self._key = key
         self._owner = owner
         self._given = tuple(messages)
         self.settings = settings
         self.interruption = Interruption()
         self.task: asyncio.Task[Any] | None = None
-        self.replayed = False
-        """The key is done: `answer` is the stored one, and the model need not be called. At the turn's end also if
-        another process was faster with the key."""
-        self.resumed = False
-        """An earlier turn with the key did not end: its rounds are in `messages`."""
-        self.overtaken = False
-        """Others wrote between the turn's start and its commit."""
         self.only: Choice | None = None
         """Set before the turn is entered: which of the given messages are new to the view that it starts on."""
         self.queue: TurnQueue | None = None
+        self.detached: Detached | None = None
+        self._place = place_of(engine, key, self)
         self._timer: TimerHandle | None = None
-        self._view: ViewState = EMPTY_VIEW
-        self._ground: Ground | None = None
         self._digest: str | None = None
         self._asked: list[bytes] = []
         self._said: list[bytes] = []
-        self._own: list[Message] = []
         self._rounds: list[Message] = []
         """Of `_own`, what `commit="round"` stored."""
         self._replaces: tuple[Run, ...] = ()
         self._recorder: Recorder[Any] | None = None
-        self._upstreams = Upstreams(self._note_failure)
-        self._answer: AssistantMessage | None = None
-        self._receipt: Receipt | None = None
+        self._upstreams = Upstreams(self.note_failure)
         self._last: TurnEntry | None = None
         self._watched: TurnEntry | None = None
         self._over = False
@@ -127,16 +119,8 @@ class Turn:
 
     async def _begin(self, end: float) -> None:
         """Read the conversation, by the monotonic time `end`."""
-        settings, engine = self.settings, self._engine
-        start = Start(
-            engine.future(),
-            settings.idempotency_key,
-            owner=self._owner,
-            digest=self._digest,
-            expected_version=settings.expected_version,
-        )
-        engine.post(start, self._key, max(end - engine.clock.monotonic(), 0.0))
-        started = await engine.result(start)
+        expected = self.settings.expected_version
+        started = await self._place.start(end, owner=self._owner, digest=self._digest, expected_version=expected)
         self.check_running()
         state = started.state
         self._view = state.view
@@ -164,23 +148,15 @@ class Turn:
 
     def _resume(self, partly: Done) -> None:
         """An earlier try stored something: what of it is in view is not added twice."""
-        noted = {position for low, high in noted_runs(partly) for position in range(low, high)}
-        places = positions(self._view)
-        shown = [place for place, position in enumerate(places) if position in noted]
-        if not shown:
+        found = resumption(self._view, partly)
+        if found is None:
             return
         assert self._ground is not None
         self.resumed = True
         self._asked, self._own = [], []
         self._ground.runs = tuple(noted_runs(partly))
         self._ground.since = self._ground.start
-        self._rounds = [self._view.messages[place] for place in shown]
-        last = self._view.messages[shown[-1]]
-        if isinstance(last, AssistantMessage) and last.status not in (None, "complete"):
-            position = places[shown[-1]]
-            self._replaces = ((position, position + 1),)
-            self._view = without(self._view, self._replaces)
-            del self._rounds[-1]
+        self._rounds, self._replaces, self._view = found
 
     async def _store_asked(self) -> None:
         lines, self._asked = self._asked, []
@@ -188,38 +164,39 @@ class Turn:
 
     # The body
 
-    @property
-    def messages(self) -> tuple[Message, ...]:
-        """The view and the turn's own messages, for the model: system messages first, no unmatched tool messages."""
-        self._check_started()
-        shown = windowed(self._engine.window, tuple(self._view.messages), self._own)
-        return systems_first(shown) if self._show_unmatched else for_model(shown)
-
-    @property
-    def _show_unmatched(self) -> bool:
-        return getattr(self._engine.window, "show_unmatched", False)
-
-    def to_openai(self) -> list[dict[str, Any]]:
-        """`messages` for OpenAI's Chat Completions."""
-        return to_openai(self.messages, show_unmatched=self._show_unmatched)
-
-    def to_anthropic(self) -> dict[str, Any]:
-        """`messages` as `system` and `messages` for Anthropic's Messages."""
-        return to_anthropic(self.messages, show_unmatched=self._show_unmatched)
-
-    def record(self, stream: AsyncIterable[C], format: str = "auto", encoding: None = None) -> Recorder[C]:
+    def record(
+        self, stream: AsyncIterable[C], format: str | None = "auto", encoding: Encoding | None = None
+    ) -> Recorder[C]:
         """Iterate the result instead of `stream`: the chunks come unchanged, and their message is the turn's answer.
 
-        `format` names how chunks are read; `MissingDependencyError` lists what is known.
+        `format` names how chunks are read (None: not at all), `encoding` how they lie in a stream of raw bytes (an
+        upstream's HTTP body, cut anywhere); `MissingDependencyError` lists what is known.
         """
-        self._check_started()
-        self.check_running()
-        aggregate: Aggregate = find(AGGREGATES, format)()
+        self._check_open()
+        aggregate: Aggregate = Silent() if format is None else find(AGGREGATES, format)()
+        if encoding is not None:
+            aggregate = DecodedAggregate(aggregate, find(DECODERS, encoding)())
         recorder = Recorder(self, stream, aggregate)
         self._collect()
         self._recorder = recorder
         self._upstreams.add(recorder)
         return recorder
+
+    def detach(
+        self, stream: AsyncIterable[C], format: str | None = "auto", encoding: Encoding | None = None
+    ) -> Attachment[C]:
+        """As `record`, but the runtime reads the stream in a task of its own, and ends the turn when that ends:
+        leaving the result, or the body, stops nothing. Others follow with `Conversation.attach`.
+
+        It is the last thing that a body does with its turn. For several rounds, `stream` is an async generator that
+        calls `record` and `add` itself, and `format` is None. `MailboxFullError`: `Limits.detached`.
+        """
+        feeds = self._engine.feeds
+        feeds.check_room()
+        recorder = self.record(stream, format, encoding)
+        self.detached = Detached(self._engine, self._key, self, recorder, self._owner)
+        self.task = self.detached.task
+        return Attachment(feeds, self._key, self.detached.feed)
 
     async def recorded(self, recorder: Recorder[Any]) -> None:
         """A recorder's stream is exhausted."""
@@ -229,8 +206,7 @@ class Turn:
 
     async def add(self, *messages: Given) -> None:
         """Tool results, or an answer that was not streamed. With `commit="round"` returns when they are durable."""
-        self._check_started()
-        self.check_running()
+        self._check_open()
         self._collect()
         for line in self._engine.intake.lines(messages):
             self._take(line)
@@ -268,38 +244,34 @@ class Turn:
         if isinstance(message, AssistantMessage) and not self.replayed:
             self._answer = message
 
-    @property
-    def answer(self) -> AssistantMessage:
-        """The last assistant message; `NotFoundError` before there is one."""
-        if self._answer is None:
-            raise NotFoundError("the turn has no answer yet")
-        return self._answer
-
-    @property
-    def receipt(self) -> Receipt:
-        """The receipt of the turn's last entry; `NotFoundError` before there is one."""
-        if self._receipt is None:
-            raise NotFoundError("nothing of the turn was stored yet")
-        return self._receipt
-
-    def _check_started(self) -> None:
-        if self._ground is None:
-            raise RuntimeError("enter the turn first: async with chat.turn(…) as turn")
+    def _check_open(self) -> None:
+        self._check_started()
+        self.check_running()
+        if self.detached is not None and asyncio.current_task() is not self.task:
+            raise RuntimeError("the turn is detached: its stream was the last thing that the body gives it")
 
     def check_running(self) -> None:
         """Raise if the turn was interrupted or is over."""
         if self.interruption.error is not None:
-            raise self._interrupted()
+            raise self._interruption(str(self.interruption.error))
         if self._over:
             raise RuntimeError("the turn is over")
-
-    def _interrupted(self) -> TurnInterruptedError:
-        return TurnInterruptedError(str(self.interruption.error), idempotency_key=self.settings.idempotency_key)
 
     # The end
 
     async def __aexit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         self._engine.guard.check_place()
+        if self.detached is None:
+            await self.finish(error)
+            return
+        self.detached.left = True
+        if error is None and self.interruption.error is not None:
+            raise self._interruption(str(self.interruption.error))
+        if isinstance(error, asyncio.CancelledError):
+            mark_outcome(error, Outcome("unknown", self.settings.idempotency_key))
+
+    async def finish(self, error: BaseException | None) -> None:
+        """End the turn: its body, or the detached stream, has ended, with `error` or by itself."""
         failure = self._conclude(error) if self.interruption.error is None else None
         self._leave()
         if error is not None:
@@ -329,7 +301,7 @@ class Turn:
         except Exception as refused:
             failure = failure or refused
         if failure is not None and error is not None:
-            self._note_failure("what is left of a turn could not be stored", failure)
+            self.note_failure("what is left of a turn could not be stored", failure)
         return failure
 
     def _policy(self, error: BaseException | None, complete: bool) -> Keep | None:
@@ -341,7 +313,7 @@ class Turn:
         """Enqueue the turn's last entry. `policy` None: it ended normally, and its key is done."""
         asked, lines, hidden = self._asked, [*self._asked, *self._said], set[str]()
         self._asked, self._said = [], []
-        if self._ground is None or self.replayed:
+        if self._ground is None or self.replayed or self._place.lost:
             return
         if policy is None:
             if lines or self._replaces or self.settings.idempotency_key is not None:
@@ -382,6 +354,7 @@ class Turn:
 
     def _send(self, entry: TurnEntry) -> TurnEntry:
         self._engine.post(entry, self._key, self.settings.timeout)
+        self._place.stamp(entry, self._over)
         self._last = entry
         return entry
 
@@ -402,7 +375,9 @@ class Turn:
         self.overtaken = self.overtaken or entry.overtaken
         self._receipt = receipt
         if receipt.replayed and not self.replayed:
-            await self._replay(Done(receipt.version, receipt.first, receipt.count, ""), None)
+            noted = open_key(self.settings.idempotency_key or "")
+            partly = (await self._engine.repository.operations(self._key, [noted])).get(noted)
+            await self._replay(Done(receipt.version, receipt.first, receipt.count, ""), partly)
         return receipt
 
     def _delivered(self, entry: TurnEntry) -> None:
@@ -418,7 +393,7 @@ class Turn:
             await self._end_with(error)
             raise
         if self.interruption.error is not None:
-            raise self._interrupted()
+            raise self._interruption(str(self.interruption.error))
         if self._last is not None:
             await self._result(self._last)
 
@@ -446,9 +421,9 @@ class Turn:
 
     def _seen(self, future: asyncio.Future[Receipt]) -> None:
         if not future.cancelled() and (error := future.exception()) is not None:
-            self._note_failure("what is left of a turn could not be stored", error)
+            self.note_failure("what is left of a turn could not be stored", error)
 
-    def _note_failure(self, text: str, error: BaseException) -> None:
+    def note_failure(self, text: str, error: BaseException) -> None:
         self._engine.failures += 1
         extra = {"namespace": self._key.namespace, "conversation": self._key.id}
         logger.error(text, exc_info=error, extra=extra)
@@ -457,8 +432,10 @@ class Turn:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        self._place.leave()
         if self.queue is not None:
             self.queue.release(self)
+        self._engine.feeds.notice(self._key)
 
     # From outside
 
@@ -475,18 +452,19 @@ class Turn:
             try:
                 self._collect()
             except Exception as error:
-                self._note_failure("the answer of an interrupted turn could not be stored", error)
+                self.note_failure("the answer of an interrupted turn could not be stored", error)
             try:
                 self._close(self.settings.on_cancel)
             except Exception as error:
-                self._note_failure("what is left of an interrupted turn could not be stored", error)
+                self.note_failure("what is left of an interrupted turn could not be stored", error)
         self._watch()
         self._leave()
         self.interruption.fire(self._interruption(reason))
         return True
 
     def _interruption(self, reason: str) -> TurnInterruptedError:
-        return TurnInterruptedError(reason, idempotency_key=self.settings.idempotency_key)
+        key = self.settings.idempotency_key
+        return TurnInterruptedError(reason, outcome=self._place.outcome, idempotency_key=key)
 
     async def settled(self) -> None:
         """Wait until what the policy kept is stored, or failed to be."""

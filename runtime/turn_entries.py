@@ -8,10 +8,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from diarist.runtime.errors import ConflictError, DiaristError, IdempotencyError, OutcomeUnknownError
+from diarist.runtime.leases import check_lease, release
+from diarist.runtime.messages import AssistantMessage, Message
 from diarist.runtime.operations import Change, Operation
 from diarist.runtime.repository import Done, Point
 from diarist.runtime.results import Receipt
 from diarist.runtime.state import State
+from diarist.runtime.upkeep import Lease
 from diarist.runtime.views import Run, ViewState, positions, runs_of
 
 if TYPE_CHECKING:
@@ -25,11 +28,15 @@ def open_key(key: str) -> str:
 
 
 class Started(NamedTuple):
-    """The state a turn starts on, and what its key is known for: done, or stored in part by an earlier try."""
+    """The state a turn starts on, and what its key is known for: done, or stored in part by an earlier try.
+
+    `held`: it can't start, because the lease is another's.
+    """
 
     state: State
     done: Done | None
     partly: Done | None
+    held: Lease | None = None
 
 
 class Start(Operation[Started]):
@@ -99,7 +106,8 @@ class Ground:
             raise self._conflict("rewound", state)
         if self.since is not None and state.facts.cleared > self.since:
             raise self._conflict("cleared", state)
-        return state.version != (self.ahead[1] if self._stands_in(draft) and self.ahead else self.version)
+        known = self.ahead[1] if self._stands_in(draft) and self.ahead else self.version
+        return state.changed > known or state.version < known
 
     def _stands_in(self, draft: Draft) -> bool:
         return self.ahead is not None and self.ahead[0] is draft
@@ -140,9 +148,22 @@ class TurnEntry(Change):
 
     `drop`: positions that leave the view (a partial answer that is replaced), `hidden`: ids of messages that do
     (calls that will have no result). `partly`: the open key under which an unfinished turn notes what it stored.
+    `holder`: whose lease it needs, if any; with `releases` it gives that back.
     """
 
-    __slots__ = ("drop", "ground", "hidden", "life", "lines", "overtaken", "partly", "raises")
+    __slots__ = (
+        "drop",
+        "ground",
+        "hidden",
+        "holder",
+        "life",
+        "lines",
+        "overtaken",
+        "partly",
+        "raises",
+        "released",
+        "releases",
+    )
     persistent = True
 
     def __init__(
@@ -166,10 +187,23 @@ class TurnEntry(Change):
         self.raises = raises
         self.overtaken = False
         self.life: str | None = None
+        self.holder: str | None = None
+        self.releases = False
+        self.released = False
+
+    def run(self, draft: Draft) -> Receipt:
+        version, self.released = draft.state.version, False
+        receipt = super().run(draft)
+        if self.releases and self.holder is not None and not receipt.replayed:
+            release(self, self.holder, draft, version=version)
+            self.released = True
+        return receipt
 
     def apply(self, draft: Draft) -> Receipt:
         state = draft.state
         self.overtaken = self.ground.check(draft)
+        if self.holder is not None:
+            check_lease(self.holder, state)
         if self.overtaken and self.raises:
             raise ConflictError("others wrote during the turn", actual_version=state.version)
         base = without(state.view, (*self.drop, *_places_of(state.view, self.hidden)))
@@ -213,6 +247,8 @@ class Discard(TurnEntry):
         runs = self.ground.stored_in(draft)
         if self.ground.is_gone(state) or not runs:
             return self.nothing(draft)
+        if self.holder is not None:
+            check_lease(self.holder, state)
         base = without(state.view, runs)
         if base is state.view and self.partly is None:
             return self.nothing(draft)
@@ -228,6 +264,30 @@ def noted_runs(done: Done) -> list[Run]:
     _, _, text = done.digest.partition("|")
     pairs = [item.split("-") for item in text.split(",") if item]
     return [(int(low), int(high)) for low, high in pairs if low != high]
+
+
+class Resumption(NamedTuple):
+    """What a turn that goes on finds: its rounds, the place of a partial answer that it replaces, and the view
+    without that."""
+
+    rounds: list[Message]
+    replaces: tuple[Run, ...]
+    view: ViewState
+
+
+def resumption(view: ViewState, partly: Done) -> Resumption | None:
+    """What of an earlier try is in view; None if nothing is."""
+    noted = {position for low, high in noted_runs(partly) for position in range(low, high)}
+    places = positions(view)
+    shown = [place for place, position in enumerate(places) if position in noted]
+    if not shown:
+        return None
+    rounds = [view.messages[place] for place in shown]
+    last = rounds[-1]
+    if isinstance(last, AssistantMessage) and last.status not in (None, "complete"):
+        replaces = ((places[shown[-1]], places[shown[-1]] + 1),)
+        return Resumption(rounds[:-1], replaces, without(view, replaces))
+    return Resumption(rounds, (), view)
 
 
 def _places_of(view: ViewState, ids: Collection[str]) -> list[Run]:

@@ -66,11 +66,15 @@ class RetryAdvisor:
         self.order = order
         self._tenacity = require("tenacity", "retry", "RetryAdvisor")
         self._backoff = backoff or Backoff()
+
+        def wanted(error: BaseException) -> bool:
+            return isinstance(error, Exception) and retry(error)
+
         settings: dict[str, Any] = {} if sleep is None else {"sleep": sleep}
         self._settings = {
             **settings,
             "stop": self._tenacity.stop_after_attempt(attempts),
-            "retry": self._tenacity.retry_if_exception(lambda error: isinstance(error, Exception) and retry(error)),
+            "retry": self._tenacity.retry_if_exception(wanted),
             "wait": self._wait,
             "reraise": True,
         }

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 from diarist.adapters.chat import ChatChunk
 from diarist.adapters.streaming import aggregator
 from diarist.runtime.aggregates import Aggregate
@@ -38,7 +36,7 @@ class Rounds:
         """What came so far; the last one is the answer, empty if there is none yet."""
         current = self._current or aggregator("text")
         last = current.message(cancelled=not self._ended, error=self._error)
-        return cast("tuple[*tuple[Message, ...], AssistantMessage]", (*self._done, last))
+        return (*self._done, last)
 
     def _close(self) -> None:
         if self._current is not None:

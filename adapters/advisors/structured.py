@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
-from typing import Any, Final, Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from diarist.adapters.advisors.chain import CallNext, StreamNext
 from diarist.adapters.advisors.rounds import Rounds
+from diarist.adapters.advisors.tools import misfits
 from diarist.adapters.chat import ChatChunk, ChatRequest, ChatResponse
 from diarist.adapters.extras import require
 from diarist.runtime.errors import DiaristError
@@ -51,23 +52,22 @@ class StructuredOutputAdvisor(Generic[T]):
 
     async def call(self, request: ChatRequest, next: CallNext) -> ChatResponse:
         instructed = self._instructed(request)
-        attempt = instructed
-        steps: tuple[Message, ...] = ()
-        for left in range(self._retries, -1, -1):
+        attempt, steps, left = instructed, tuple[Message, ...](), self._retries
+        while True:
             response = await next(attempt)
             steps += response.steps
             if response.message.tool_calls:  # of tools that the caller carries out himself: no answer yet
-                break
+                return replace(response, steps=steps)
             try:
                 found = self._parsed(response.message)
             except ValueError as error:
                 if not left:
                     raise _misfit(response.message) from error
                 attempt = _corrected(instructed, response.message, error)
+                left -= 1
             else:
-                response = replace(response, context={**response.context, STRUCTURED_OUTPUT: found})
-                break
-        return replace(response, steps=steps)
+                context = {**response.context, STRUCTURED_OUTPUT: found}
+                return replace(response, context=context, steps=steps)
 
     async def stream(self, request: ChatRequest, next: StreamNext) -> AsyncIterator[ChatChunk]:
         rounds = Rounds()
@@ -116,11 +116,7 @@ def json_in(text: str) -> str:
 
 def _corrected(request: ChatRequest, answer: AssistantMessage, error: ValueError) -> ChatRequest:
     """The question anew, with the misfit and what is wrong with it."""
-    found: Any = error
-    told = "; ".join(
-        f"{'.'.join(map(str, item['loc'])) or 'answer'}: {item['msg']}" for item in found.errors(include_url=False)
-    )
-    complaint = UserMessage(f"That does not fit the schema ({told}). Answer again, with the JSON only.")
+    complaint = UserMessage(f"That does not fit the schema ({misfits(error)}). Answer again, with the JSON only.")
     said = [answer] if answer.text.strip() else []
     return replace(request, messages=(*request.messages, *said, complaint))
 

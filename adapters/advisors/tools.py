@@ -6,13 +6,13 @@ import inspect
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar, get_type_hints, overload
+from typing import Any, cast, get_type_hints, overload
 
 from diarist.adapters.extras import require
 from diarist.runtime.messages import ToolMessage
 from diarist.runtime.parts import ToolCall
 
-F = TypeVar("F", bound=Callable[..., Awaitable[Any]])
+Function = Callable[..., Awaitable[Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Tool:
     model does not see it. `limit`: calls of it per request. `timeout`: seconds for one call; None: no bound.
     """
 
-    function: Callable[..., Awaitable[Any]]
+    function: Function
     name: str = ""
     description: str = ""
     return_direct: bool = field(default=False, kw_only=True)
@@ -70,7 +70,8 @@ class Tool:
     async def run(self, context: ToolContext) -> str:
         """The result as text. Raises what the function raises, and `ValueError` for arguments that don't fit."""
         given = self._validated(_decoded(context.call))
-        values = {field.alias: getattr(given, name) for name, field in type(given).model_fields.items()}
+        aliases: dict[str, Any] = self._arguments.model_fields
+        values = {field.alias: getattr(given, name) for name, field in aliases.items()}
         if self._context is not None:
             values[self._context] = context
         return _text(await self.function(**values))
@@ -79,9 +80,13 @@ class Tool:
         try:
             return self._arguments.model_validate(values)
         except ValueError as error:
-            found: list[dict[str, Any]] = error.errors(include_url=False)  # type: ignore[attr-defined]
-            told = "; ".join(f"{'.'.join(map(str, item['loc']))}: {item['msg']}" for item in found)
-            raise ValueError(f"the arguments don't fit: {told}") from error
+            raise ValueError(f"the arguments don't fit: {misfits(error)}") from error
+
+
+def misfits(error: Any) -> str:
+    """What a pydantic error complains of, on one line."""
+    found: list[dict[str, Any]] = error.errors(include_url=False)
+    return "; ".join(f"{'.'.join(map(str, item['loc'])) or 'it'}: {item['msg']}" for item in found)
 
 
 def _decoded(call: ToolCall) -> dict[str, Any]:
@@ -89,12 +94,12 @@ def _decoded(call: ToolCall) -> dict[str, Any]:
     if call.type == "custom":
         return {"input": call.arguments}
     try:
-        found: object = json.loads(call.arguments or "{}")
+        found: Any = json.loads(call.arguments or "{}")
     except (ValueError, RecursionError) as error:
         raise ValueError(f"the arguments are no valid JSON ({error})") from error
     if not isinstance(found, dict):
         raise ValueError("the arguments are no JSON object")
-    return {str(key): value for key, value in found.items()}  # pyright: ignore[reportUnknownVariableType]
+    return cast("dict[str, Any]", found)
 
 
 def _text(value: Any) -> str:
@@ -127,7 +132,7 @@ def _arguments_of(function: Callable[..., Any], name: str) -> tuple[Any, str | N
 
 
 @overload
-def tool(function: F) -> Tool: ...
+def tool(function: Function) -> Tool: ...
 @overload
 def tool(
     *,
@@ -136,10 +141,16 @@ def tool(
     return_direct: bool = False,
     limit: int | None = None,
     timeout: float | None = None,
-) -> Callable[[F], Tool]: ...
-def tool(function: Any = None, **settings: Any) -> Any:
+) -> Callable[[Function], Tool]: ...
+def tool(function: Function | None = None, **settings: Any) -> Tool | Callable[[Function], Tool]:
     """A decorator: `@tool`, or `@tool(return_direct=True)` with any setting of `Tool`."""
-    return Tool(function) if function is not None else lambda it: Tool(it, **settings)
+    if function is not None:
+        return Tool(function)
+
+    def decorate(decorated: Function) -> Tool:
+        return Tool(decorated, **settings)
+
+    return decorate
 
 
 def result_of(call: ToolCall, text: str) -> ToolMessage:

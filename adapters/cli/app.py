@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from diarist.adapters.cli import chatting, deleting, doctor, exporting, listing, loading, showing
+from diarist.adapters.cli import chatting, deleting, doctor, exporting, listing, loading, serving, showing
 from diarist.adapters.cli.demo import command as demo
 
 app = typer.Typer(
@@ -44,4 +44,5 @@ app.command("list")(listing.list_conversations)
 app.command("show")(showing.show)
 app.command("delete")(deleting.delete)
 app.command("chat")(chatting.chat)
+app.command("serve")(serving.serve)
 app.command("doctor")(doctor.doctor)

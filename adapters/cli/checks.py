@@ -70,6 +70,19 @@ async def reachable(store: str) -> AsyncIterator[Finding]:
         yield Finding("store", "ok", "reachable, and it has conversations" if page else "reachable, and it is empty")
 
 
+def cassandra_driver() -> Finding:
+    """The driver, and the event loop that it found."""
+    try:
+        from diarist.backends.cassandra import reactor
+    except ImportError as error:
+        return Finding("cassandra-driver", "fail", str(error))
+    name = reactor()
+    if name == "libev":
+        return Finding("cassandra-driver", "ok", "its sockets run on libev, a C extension")
+    text = f"its sockets run on {name}: slower than libev, and asyncore is gone from Python 3.12 on"
+    return Finding("cassandra-driver", "warn", text)
+
+
 def sqlite_file(path: Path, store: str, *, integrity: bool) -> Iterator[Finding]:
     """The library, the file, and the place where it lies."""
     text = f"SQLite {sqlite3.sqlite_version}"

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 from typing import Annotated
+from urllib.parse import urlsplit
 
 import typer
 from rich.text import Text
 
-from diarist.adapters.cli.checks import Finding, machine, reachable, self_test, sqlite_file
+from diarist.adapters.cli.checks import Finding, cassandra_driver, machine, reachable, self_test, sqlite_file
 from diarist.adapters.cli.console import complain, one_line, stdout
 from diarist.adapters.cli.options import Debug, Json
 from diarist.adapters.cli.running import Stop, run
@@ -53,6 +54,8 @@ async def examine(store: str, *, quick: bool, integrity: bool) -> AsyncIterator[
     """All checks, in the order in which one would look."""
     for finding in machine():
         yield finding
+    if urlsplit(store).scheme == "cassandra":
+        yield cassandra_driver()
     path = file_of(store)
     if path is not None and not path.exists():
         yield Finding("store", "note", f"there is no file {path} yet; the first write makes it")

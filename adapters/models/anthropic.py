@@ -34,7 +34,7 @@ class AnthropicModel:
         if client is None:
             anthropic = require("anthropic", "anthropic", "AnthropicModel")
             client = self._owned = anthropic.AsyncAnthropic(base_url=base_url, api_key=api_key)
-        self._client = client
+        self._client: Any = client  # typed for literal arguments, and these are put together
 
     async def call(self, request: ChatRequest) -> ChatResponse:
         answer: Any = await self._client.messages.create(**self._arguments(request))
@@ -60,7 +60,7 @@ class AnthropicModel:
         await self.aclose()
 
     def _arguments(self, request: ChatRequest) -> dict[str, Any]:
-        arguments = {
+        arguments: dict[str, Any] = {
             "model": self.model,
             "max_tokens": self.max_tokens,
             **to_anthropic(request.messages),
@@ -77,7 +77,7 @@ def as_tool(entry: Mapping[str, Any]) -> Mapping[str, Any]:
     if entry.get("type") != "function" or not isinstance(function, Mapping):
         return entry
     body = cast("Mapping[str, Any]", function)
-    schema = body.get("parameters") or {"type": "object", "properties": {}}
+    schema: Any = body.get("parameters") or {"type": "object", "properties": {}}
     return {"name": body["name"], "description": body.get("description", ""), "input_schema": schema}
 
 

@@ -43,7 +43,7 @@ class OpenAIChatModel:
             if api_key is None and base_url is not None and not os.environ.get("OPENAI_API_KEY"):
                 api_key = "none"  # the SDK insists on one
             client = self._owned = openai.AsyncOpenAI(base_url=base_url, api_key=api_key)
-        self._client = client
+        self._client: Any = client  # typed for literal arguments, and these are put together
 
     async def call(self, request: ChatRequest) -> ChatResponse:
         answer: Any = await self._client.chat.completions.create(**self._arguments(request))

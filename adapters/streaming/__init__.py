@@ -7,7 +7,7 @@ reads; `vercel_ui` goes the other way, from a message to the parts that the AI S
 from diarist.adapters.streaming.anthropic import AnthropicAggregate
 from diarist.adapters.streaming.auto import AutoAggregate
 from diarist.adapters.streaming.bedrock_converse import BedrockConverseAggregate
-from diarist.adapters.streaming.decoding import Decoder, Encoding, decode, decoder
+from diarist.adapters.streaming.decoding import Decoder, decode, decoder
 from diarist.adapters.streaming.formats import Format, aggregator
 from diarist.adapters.streaming.gemini import GeminiAggregate
 from diarist.adapters.streaming.ollama import OllamaAggregate
@@ -15,6 +15,7 @@ from diarist.adapters.streaming.openai_chat import OpenAIChatAggregate
 from diarist.adapters.streaming.openai_responses import OpenAIResponsesAggregate
 from diarist.adapters.streaming.text import TextAggregate
 from diarist.runtime.aggregates import Aggregate
+from diarist.runtime.options import Encoding
 
 __all__ = [
     "Aggregate",

@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator
-from typing import Any, Literal, Protocol, cast
+from typing import Any, Protocol, cast
+
+from diarist.runtime.options import Encoding
 
 DONE = "[DONE]"
 """OpenAI's sentinel: no payload, but the stream is complete."""
-
-Encoding = Literal["sse", "ndjson"]
 
 
 class StreamEnd:

@@ -55,12 +55,15 @@ def parts(
     `message_id` is the browser's id of the message; without it the message's own id is taken. AI SDK 5
     refuses keys that it doesn't know: `finish_reasons=False` leaves the key out for it.
     """
-    told_id = message_id if message_id is not None else message.id
-    yield {"type": "start"} if told_id is None else {"type": "start", "messageId": told_id}
-    yield {"type": "start-step"}
+    yield from start(message_id if message_id is not None else message.id)
     yield from _content(message)
-    yield from _end(message, finish_reasons)
-    yield DONE
+    yield from end(message, finish_reasons)
+
+
+def start(message_id: str | None) -> Iterator[UIPart]:
+    """The parts before any content."""
+    yield {"type": "start"} if message_id is None else {"type": "start", "messageId": message_id}
+    yield {"type": "start-step"}
 
 
 def sse(stream: Iterable[UIPart]) -> Iterator[bytes]:
@@ -89,24 +92,31 @@ def _span(kind: str, span_id: str, text: str) -> Iterator[UIPart]:
 
 
 def _call(call: ToolCall, position: int, *, is_whole: bool) -> Iterator[UIPart]:
-    """A call; vendors that give it no id (Gemini, Ollama) get one by its position."""
-    named = {"toolCallId": call.id or f"call-{position}", "toolName": call.name}
-    yield {"type": "tool-input-start", **named}
+    yield {"type": "tool-input-start", **named(call, position)}
     if call.arguments:
-        yield {
-            "type": "tool-input-delta",
-            "toolCallId": named["toolCallId"],
-            "inputTextDelta": call.arguments,
-        }
-    if not is_whole:
-        return
+        yield call_delta(call, position, call.arguments)
+    if is_whole:
+        yield call_input(call, position)
+
+
+def named(call: ToolCall, position: int) -> dict[str, Any]:
+    """What names a call; vendors that give it no id (Gemini, Ollama) get one by its position."""
+    return {"toolCallId": call.id or f"call-{position}", "toolName": call.name}
+
+
+def call_delta(call: ToolCall, position: int, text: str) -> UIPart:
+    """A piece of a call's arguments."""
+    return {"type": "tool-input-delta", "toolCallId": named(call, position)["toolCallId"], "inputTextDelta": text}
+
+
+def call_input(call: ToolCall, position: int) -> UIPart:
+    """A whole call's arguments, or why they are none."""
     try:
         value = call.arguments if call.type == "custom" else _parsed(call.arguments)
     except (ValueError, RecursionError) as error:
         text = f"The arguments are no JSON: {error}"
-        yield {"type": "tool-input-error", **named, "input": call.arguments, "errorText": text}
-    else:
-        yield {"type": "tool-input-available", **named, "input": value}
+        return {"type": "tool-input-error", **named(call, position), "input": call.arguments, "errorText": text}
+    return {"type": "tool-input-available", **named(call, position), "input": value}
 
 
 def _parsed(arguments: str) -> Any:
@@ -117,8 +127,8 @@ def _refuse(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is no JSON value")
 
 
-def _end(message: AssistantMessage, finish_reasons: bool) -> Iterator[UIPart]:
-    """One terminal part decides how the browser shows the message."""
+def end(message: AssistantMessage, finish_reasons: bool = True) -> Iterator[UIPart]:
+    """The parts after all content: one terminal part decides how the browser shows the message."""
     if message.status == "cancelled":
         yield {"type": "abort"}
     elif message.status in ("error", "truncated"):
@@ -127,6 +137,7 @@ def _end(message: AssistantMessage, finish_reasons: bool) -> Iterator[UIPart]:
         yield {"type": "finish-step"}
         reason = finish_reason(message.finish_reason, has_calls=bool(message.tool_calls))
         yield {"type": "finish", "finishReason": reason} if finish_reasons else {"type": "finish"}
+    yield DONE
 
 
 def _error_text(message: AssistantMessage) -> str:

@@ -12,10 +12,13 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def start_writer(url: str, name: str, conversation: str, count: int, in_flight: int = 1) -> subprocess.Popen[str]:
-    """A writer that is ready and waits for its start."""
+def start_writer(
+    url: str, name: str, conversation: str, count: int, in_flight: int = 1, clock: float = 0.0
+) -> subprocess.Popen[str]:
+    """A writer that is ready and waits for its start; its clock is so many seconds fast."""
+    script = ["tests.support.wrong_clock", str(clock)] if clock else ["tests.support.writer"]
     process = subprocess.Popen(
-        [sys.executable, "-m", "tests.support.writer", url, name, conversation, str(count), str(in_flight)],
+        [sys.executable, "-m", *script, url, name, conversation, str(count), str(in_flight)],
         cwd=ROOT,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

@@ -201,6 +201,15 @@ async def settle(rounds: int = 30) -> None:
         await asyncio.sleep(0)
 
 
+async def until(condition: Callable[[], object], rounds: int = 100_000) -> None:
+    """Let everything run until a condition holds."""
+    for _ in range(rounds):
+        if condition():
+            return
+        await asyncio.sleep(0)
+    raise AssertionError("it never came to that")
+
+
 def lines(messages: Sequence[Message]) -> list[str]:
     """Messages as short texts: role, text, status and calls."""
     return [_line(message) for message in messages]

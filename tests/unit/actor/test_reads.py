@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from diarist import BackendError, Limits
-from tests.support.actor import failure, outcome, queued, rig, texts, until, user
+from tests.support.actor import failure, outcome, queued, rig, start, texts, until, user
 from tests.support.faulty import StoreDown
 
 
@@ -176,3 +176,32 @@ async def test_an_unknown_kind_of_read_is_refused() -> None:
     async with rig() as r:
         with pytest.raises(ValueError, match="newest"):
             await r.chat.get(read="newest")  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize("sole_writer", [False, True])
+async def test_a_read_does_not_wait_for_the_commits_of_other_conversations(sole_writer: bool) -> None:
+    async with rig(sole_writer=sole_writer) as r:
+        assert r.store.capabilities.batches == 1
+        await r.memory.add("live", user("x"))
+        task, gate = await r.flying(r.chat.add(user("0")))
+        (waiting,) = await queued(r.memory.add("live", user("y")))
+        for _ in range(2):
+            assert not await r.memory.get("cold")
+        assert texts(await r.memory.get("live", read="snapshot")) == ["x"]
+        assert not task.done()
+        assert not waiting.done()
+        gate.open()
+        await asyncio.gather(task, waiting)
+
+
+async def test_a_read_and_a_change_that_comes_before_its_turn_keep_their_order() -> None:
+    async with rig() as r:
+        await r.memory.add("live", user("x"))
+        task, gate = await r.flying(r.chat.add(user("0")))
+        read = start(r.memory.get("live"))
+        change = start(r.memory.add("live", user("y")))
+        later = start(r.memory.get("live"))
+        await asyncio.sleep(0)
+        gate.open()
+        await asyncio.gather(task, change)
+        assert (texts(await read), texts(await later)) == (["x"], ["x", "y"])

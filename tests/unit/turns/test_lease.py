@@ -1,0 +1,509 @@
+"""Whole turns of one conversation, one after the other across processes: `serialize="store"`."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+
+import pytest
+
+from diarist import (
+    BackendError,
+    ConflictError,
+    Limits,
+    NotExecutedError,
+    TurnInterruptedError,
+    TurnRejectedError,
+    UserMessage,
+    outcome_of,
+)
+from diarist.backends.memory import MemoryRepository
+from diarist.runtime.options import CommitMode, OnConflict
+from diarist.runtime.repository import CommitOutcome
+from tests.support.replicas import LEASE, ask, comes, passes, replicas, state_of
+from tests.support.turns import FULL, LOST, HeldStore, lines, pair, settle, stored, whole_log
+
+GONE = "the turn's lease ran out, or was taken over"
+
+
+async def test_a_turn_waits_for_the_one_of_another_process_and_sees_what_it_left() -> None:
+    async with replicas() as (one, two):
+        first = one.talk("1")
+        await first.inside.wait()
+        second = two.talk("2")
+        await passes(3, one, two)
+        assert not second.inside.is_set()
+        await first.finish()
+        assert await comes(second.inside.is_set, one, two, within=1) <= 1
+        async with asyncio.timeout(5):
+            await second.finish()
+        assert await stored(one.chat) == [*pair("1"), *pair("2")]
+
+
+async def test_a_lease_is_renewed_as_long_as_its_turn_lives() -> None:
+    store = MemoryRepository()
+    async with replicas(store, store, limits=Limits(lease_seconds=LEASE, timeout=1000)) as (one, two):
+        first = one.talk("1")
+        await first.inside.wait()
+        second = two.talk("2")
+        await passes(10 * LEASE, one, two)
+        assert not second.inside.is_set()
+        lease = (await state_of(store)).facts.lease
+        assert lease is not None
+        assert lease.beat == 10 * LEASE // (LEASE / 3)
+        await first.finish()
+        await comes(second.inside.is_set, one, two, within=1)
+        await second.finish()
+        assert await stored(one.chat) == [*pair("1"), *pair("2")]
+
+
+async def test_the_lease_of_a_process_that_stands_still_runs_out_by_the_clock_of_who_waits() -> None:
+    """Not before its whole duration, and not much later."""
+    async with replicas() as (one, two):
+        frozen = one.talk("1")
+        await frozen.inside.wait()
+        second = two.talk("2")
+        waited = await comes(second.inside.is_set, two, within=2 * LEASE)
+        assert LEASE <= waited <= LEASE + 0.5
+        await second.finish()
+
+        # The other goes on, and finds that its place is gone.
+        with pytest.raises(ConflictError, match=GONE) as caught:
+            await frozen.finish()
+        assert caught.value.outcome == "not_executed"
+        assert await whole_log(two.chat) == pair("2")
+        await passes(LEASE, one, two)
+        await ask(one.chat, "3")
+        assert await stored(two.chat) == [*pair("2"), *pair("3")]
+
+
+async def test_who_lost_the_lease_is_interrupted_when_it_looks_and_keeps_what_it_had_in_hand() -> None:
+    async with replicas() as (one, two):
+        frozen = one.talk("1")
+        await frozen.stream.pending.wait()
+        second = two.talk("2")
+        await comes(second.inside.is_set, two, within=2 * LEASE)
+        await passes(1, one)
+        with pytest.raises(TurnInterruptedError, match=GONE) as caught:
+            await frozen.task
+        assert caught.value.outcome == "not_executed"
+        assert frozen.stream.closed == 1
+        await second.finish()
+        assert await whole_log(two.chat) == pair("2")
+        assert one.memory.stats().failures == 0
+
+
+async def test_a_body_that_lost_the_lease_can_still_read_its_answer() -> None:
+    async with replicas() as (one, two):
+        turn = await one.chat.turn(UserMessage("1"), serialize="store").__aenter__()
+        second = two.talk("2")
+        await comes(second.inside.is_set, two, within=2 * LEASE)
+        await turn.add({"role": "assistant", "content": "half of it"})
+        with pytest.raises(ConflictError):
+            await turn.__aexit__(None, None, None)
+        assert turn.answer.text == "half of it"
+        await second.finish()
+
+
+@pytest.mark.parametrize("commit", ["round", "eager"])
+async def test_rounds_that_were_stored_stay_and_later_ones_are_refused(commit: CommitMode) -> None:
+    async with replicas() as (one, two):
+        turn = await one.chat.turn(UserMessage("1"), serialize="store", commit=commit).__aenter__()
+        await turn.add({"role": "assistant", "content": "early"})
+        second = two.talk("2")
+        await comes(second.inside.is_set, two, within=2 * LEASE)
+        if commit == "round":
+            with pytest.raises(ConflictError, match=GONE):
+                await turn.add({"role": "assistant", "content": "late"})
+        with pytest.raises(ConflictError, match=GONE):
+            await turn.__aexit__(None, None, None)
+        await second.finish()
+        early = ["u:1", "a:early"] if commit == "round" else ["u:1"]
+        assert await whole_log(two.chat) == [*early, *pair("2")]
+
+
+async def test_discard_does_not_reach_behind_a_turn_that_took_over() -> None:
+    async with replicas() as (one, two):
+        turn = one.chat.turn(UserMessage("1"), serialize="store", commit="round", on_error="discard")
+        await turn.__aenter__()
+        await turn.add({"role": "assistant", "content": "a"})
+        second = two.talk("2")
+        await comes(second.inside.is_set, two, within=2 * LEASE)
+        error = RuntimeError("the model is gone")
+        await turn.__aexit__(RuntimeError, error, None)
+        await second.finish()
+        assert await stored(two.chat) == ["u:1", "a:a", *pair("2")]
+
+
+async def test_reject_raises_at_once_and_runs_when_the_lease_is_free() -> None:
+    async with replicas() as (one, two):
+        first = one.talk("1")
+        await first.inside.wait()
+        with pytest.raises(TurnRejectedError) as caught:
+            await ask(two.chat, "2", overlap="reject", idempotency_key="k")
+        assert (caught.value.outcome, caught.value.idempotency_key) == ("not_executed", "k")
+        await first.finish()
+        await ask(two.chat, "2", overlap="reject", idempotency_key="k")
+        assert await stored(one.chat) == [*pair("1"), *pair("2")]
+
+
+async def test_reject_is_not_rejected_for_ever_by_a_process_that_died() -> None:
+    """Who does not wait remembers what it saw: a second try after the duration finds the lease unchanged."""
+    async with replicas() as (one, two):
+        frozen = one.talk("1")
+        await frozen.inside.wait()
+        for _ in range(2):
+            with pytest.raises(TurnRejectedError):
+                await ask(two.chat, "2", overlap="reject")
+            await passes(LEASE / 2, two)
+        await ask(two.chat, "2", overlap="reject")
+        with pytest.raises(ConflictError):
+            await frozen.finish()
+        assert await whole_log(two.chat) == pair("2")
+
+
+async def test_interrupt_ends_the_turn_of_another_process_by_its_policy() -> None:
+    async with replicas() as (one, two):
+        first = one.talk("1")
+        await first.stream.pending.wait()
+        second = two.talk("2", overlap="interrupt")
+        waited = await comes(second.inside.is_set, one, two, within=LEASE)
+        assert waited <= 2
+        with pytest.raises(TurnInterruptedError, match="another process interrupted") as caught:
+            await first.task
+        assert caught.value.outcome == "executed"
+        await second.finish()
+        assert await whole_log(two.chat) == ["u:1", "a:answer to  (cancelled)", *pair("2")]
+
+
+@pytest.mark.parametrize(("policy", "left"), [("keep_user", ["u:1"]), ("discard", [])])
+async def test_interrupt_across_processes_by_the_other_policies(policy: str, left: list[str]) -> None:
+    async with replicas() as (one, two):
+        first = one.talk("1", on_cancel=policy)
+        await first.stream.pending.wait()
+        second = two.talk("2", overlap="interrupt")
+        await comes(second.inside.is_set, one, two, within=3)
+        with pytest.raises(TurnInterruptedError):
+            await first.task
+        await second.finish()
+        assert await whole_log(two.chat) == [*left, *pair("2")]
+
+
+async def test_interrupt_takes_over_by_force_when_the_holder_does_not_answer() -> None:
+    """After three of the holder's looks, long before the lease runs out."""
+    async with replicas() as (one, two):
+        frozen = one.talk("1")
+        await frozen.inside.wait()
+        second = two.talk("2", overlap="interrupt")
+        waited = await comes(second.inside.is_set, two, within=LEASE)
+        assert 3 <= waited <= 4
+        await second.finish()
+        with pytest.raises(ConflictError):
+            await frozen.finish()
+        assert await whole_log(two.chat) == pair("2")
+
+
+async def test_two_that_interrupt_come_one_after_the_other() -> None:
+    """Each interrupts only whom it found: the one that comes second does not end the first of them."""
+    store = MemoryRepository()
+    async with replicas(store, store, store) as every:
+        one, two, three = every
+        first = one.talk("1")
+        await first.stream.pending.wait()
+        others = [two.talk("2", overlap="interrupt"), three.talk("3", overlap="interrupt")]
+        await comes(lambda: any(other.inside.is_set() for other in others), *every, within=4)
+        await passes(2, *every)
+        assert sum(other.inside.is_set() for other in others) == 1
+        for other in others:
+            other.go.set()
+        await comes(lambda: all(other.task.done() for other in others), *every, within=4)
+        for other in others:
+            await other.task
+        with pytest.raises(TurnInterruptedError):
+            await first.task
+        log = await whole_log(one.chat)
+        assert log[:2] == ["u:1", "a:answer to  (cancelled)"]
+        assert log[2:] in ([*pair("2"), *pair("3")], [*pair("3"), *pair("2")])
+
+
+async def test_waiting_is_bounded_by_the_time_out_and_leaves_nothing() -> None:
+    async with replicas() as (one, two):
+        first = one.talk("1")
+        await first.inside.wait()
+        second = two.talk("2", timeout=2, idempotency_key="k")
+        await comes(second.task.done, one, two, within=3)
+        with pytest.raises(NotExecutedError, match="another process") as caught:
+            await second.task
+        assert caught.value.idempotency_key == "k"
+        await first.finish()
+        await ask(two.chat, "3", overlap="reject")
+        assert await stored(one.chat) == [*pair("1"), *pair("3")]
+
+
+async def test_who_is_cancelled_while_it_waits_leaves_nothing() -> None:
+    async with replicas() as (one, two):
+        first = one.talk("1")
+        await first.inside.wait()
+        second = two.talk("2", idempotency_key="k")
+        await passes(1, one, two)
+        second.task.cancel()
+        with pytest.raises(asyncio.CancelledError) as caught:
+            await second.task
+        told = outcome_of(caught.value)
+        assert told is not None
+        assert (told.outcome, told.idempotency_key) == ("not_executed", "k")
+        await first.finish()
+        await ask(one.chat, "3", overlap="reject")
+        assert two.memory.stats().turns == 0
+
+
+@pytest.mark.parametrize("how", ["cancelled", "time-out"])
+async def test_a_lease_that_was_taken_for_a_caller_who_gave_up_is_given_back(how: str) -> None:
+    held = HeldStore()
+    async with replicas(held, held) as (one, two):
+        held.hold()
+        talk = one.talk("1", timeout=2)
+        await held.reached.wait()
+        if how == "cancelled":
+            talk.task.cancel()
+        else:
+            await passes(3, one)
+        await asyncio.wait([talk.task])
+        held.free.set()
+        await settle()
+        assert (await state_of(held)).facts.lease is None
+        await ask(two.chat, "2", overlap="reject")
+        with pytest.raises(asyncio.CancelledError if how == "cancelled" else NotExecutedError) as caught:
+            await talk.task
+        told = outcome_of(caught.value)
+        assert told is not None
+        assert told.outcome == "not_executed"
+
+
+async def test_a_turn_of_this_process_that_waits_for_another_process_can_be_interrupted_here() -> None:
+    async with replicas() as (one, two):
+        first = one.talk("1")
+        await first.inside.wait()
+        waiting = two.talk("2")
+        await passes(1, one, two)
+        third = two.talk("3", overlap="interrupt")
+        await comes(third.inside.is_set, one, two, within=3)
+        with pytest.raises(TurnInterruptedError):
+            await waiting.task
+        with pytest.raises(TurnInterruptedError):
+            await first.task
+        await third.finish()
+        assert await whole_log(two.chat) == ["u:1", "a:answer to  (cancelled)", *pair("3")]
+
+
+async def test_the_lease_goes_back_with_the_last_entry() -> None:
+    """A turn costs two records: one that takes the lease, and its own."""
+    store = MemoryRepository()
+    async with replicas(store) as (one,):
+        await ask(one.chat, "1")
+        assert (await state_of(store)).facts.lease is None
+        assert one.memory.stats().commits == 2
+        assert (await one.chat.get()).version == 2
+        await ask(one.chat, "2")
+        assert one.memory.stats().commits == 4
+
+
+@pytest.mark.parametrize(("outcome", "error"), [(FULL, BackendError), (LOST, None)])
+async def test_the_lease_goes_back_also_when_the_last_entry_could_not_be_stored(
+    outcome: CommitOutcome, error: type[Exception] | None
+) -> None:
+    held = HeldStore()
+    async with replicas(held, held) as (one, two):
+        turn = await one.chat.turn(UserMessage("1"), serialize="store").__aenter__()
+        held.outcomes.append(outcome)
+        ending = asyncio.create_task(turn.__aexit__(None, None, None))
+        await passes(1, one)
+        if error is not None:
+            with pytest.raises(error):
+                await ending
+        else:
+            await ending
+        assert (await state_of(held)).facts.lease is None
+        await ask(two.chat, "2", overlap="reject")
+
+
+async def test_a_turn_that_stores_nothing_gives_its_lease_back() -> None:
+    store = MemoryRepository()
+    async with replicas(store, store) as (one, two):
+        with pytest.raises(RuntimeError):
+            async with one.chat.turn(UserMessage("1"), serialize="store", on_error="discard"):
+                raise RuntimeError
+        await settle()
+        assert (await state_of(store)).facts.lease is None
+        async with one.chat.turn(serialize="store"):
+            pass
+        await settle()
+        await ask(two.chat, "2", overlap="reject")
+        assert await whole_log(two.chat) == pair("2")
+
+
+async def test_upkeep_is_no_change_for_anybody() -> None:
+    """`on_conflict` and `expected_version` don't take a lease's entries for what others wrote."""
+    store = MemoryRepository()
+    async with replicas(store, store) as (one, two):
+        await one.chat.add(UserMessage("0"))
+        turn = one.chat.turn(UserMessage("1"), serialize="store", on_conflict="raise", expected_version=1)
+        await turn.__aenter__()
+        await passes(2 * LEASE, one, two)
+        assert (await two.chat.get()).version > 1
+        receipt = await two.chat.describe(title="t", expected_version=1)
+        with pytest.raises(ConflictError):
+            await two.chat.add(UserMessage("x"), expected_version=1)
+        await passes(LEASE, one, two)
+        await two.chat.describe(title="u", expected_version=receipt.version)
+        with pytest.raises(ConflictError, match="others wrote"):
+            await turn.__aexit__(None, None, None)
+        await settle()
+        assert (await state_of(store)).facts.lease is None
+
+
+async def test_renewals_do_not_make_a_turn_overtaken() -> None:
+    async with replicas() as (one, two):
+        async with one.chat.turn(UserMessage("1"), serialize="store", on_conflict="raise") as turn:
+            await passes(2 * LEASE, one, two)
+            await turn.add({"role": "assistant", "content": "a"})
+        assert not turn.overtaken
+        async with one.chat.turn(UserMessage("2"), serialize="store") as turn:
+            await two.chat.add(UserMessage("between"))
+        assert turn.overtaken
+        assert await stored(two.chat) == ["u:1", "a:a", "u:between", "u:2"]
+
+
+async def test_a_conversation_that_has_only_a_lease_counts_as_new() -> None:
+    store = MemoryRepository()
+    async with replicas(store, store) as (one, two):
+        talk = one.talk("1", expected_version=0)
+        await talk.inside.wait()
+        await two.chat.add(UserMessage("x"), expected_version=0)
+        with pytest.raises(ConflictError):
+            await two.chat.add(UserMessage("y"), expected_version=0)
+        await talk.finish()
+        await two.chat.delete()
+        talk = one.talk("2", expected_version=0)
+        await talk.inside.wait()
+        await two.chat.add(UserMessage("z"), expected_version=0)
+        await talk.finish()
+        assert await stored(two.chat) == ["u:z", *pair("2")]
+
+
+async def test_a_key_that_is_done_needs_no_lease() -> None:
+    async with replicas() as (one, two):
+        await ask(one.chat, "1", idempotency_key="k")
+        talk = one.talk("2")
+        await talk.inside.wait()
+        async with two.chat.turn(UserMessage("1"), serialize="store", idempotency_key="k") as turn:
+            assert turn.replayed
+            assert turn.answer.text == "answer to 1"
+        await talk.finish()
+        assert await stored(two.chat) == [*pair("1"), *pair("2")]
+
+
+async def test_a_turn_with_the_key_of_one_that_died_resumes_it() -> None:
+    async with replicas() as (one, two):
+        frozen = one.chat.turn(UserMessage("1"), serialize="store", commit="round", idempotency_key="k")
+        await frozen.__aenter__()
+        await frozen.add({"role": "assistant", "content": "first round"})
+        again = two.chat.turn(UserMessage("1"), serialize="store", commit="round", idempotency_key="k")
+        entering = asyncio.create_task(again.__aenter__())
+        await comes(entering.done, two, within=2 * LEASE)
+        assert again.resumed
+        assert [message.text for message in again.messages] == ["1", "first round"]
+        await again.add({"role": "assistant", "content": "second round"})
+        await again.__aexit__(None, None, None)
+        await frozen.__aexit__(None, None, None)
+        assert frozen.replayed
+        assert frozen.answer.text == "second round"
+        assert await whole_log(two.chat) == ["u:1", "a:first round", "a:second round"]
+
+
+async def test_deleting_takes_the_lease_along() -> None:
+    store = MemoryRepository()
+    async with replicas(store, store) as (one, two):
+        talk = one.talk("1")
+        await talk.inside.wait()
+        await two.chat.delete()
+        await ask(two.chat, "2", overlap="reject")
+        with pytest.raises(ConflictError, match="deleted"):
+            await talk.finish()
+        assert await whole_log(two.chat) == pair("2")
+
+
+async def test_others_may_read_and_write_beside_the_lease() -> None:
+    async with replicas() as (one, two):
+        talk = one.talk("1")
+        await talk.inside.wait()
+        await two.chat.add(UserMessage("x"))
+        await two.chat.update(lambda view: [message for message in view if message.text != "x"])
+        assert await stored(two.chat) == []
+        await talk.finish()
+        assert await stored(two.chat) == pair("1")
+
+
+async def test_a_memory_that_drains_ends_its_turn_and_frees_the_lease() -> None:
+    store = MemoryRepository()
+    async with replicas(store, store) as (one, two):
+        talk = one.talk("1")
+        await talk.stream.pending.wait()
+        report = asyncio.create_task(one.memory.drain(10))
+        await passes(9, one)
+        assert (await report).clean
+        with pytest.raises(TurnInterruptedError):
+            await talk.task
+        await ask(two.chat, "2", overlap="reject")
+        assert await whole_log(two.chat) == ["u:1", "a:answer to  (cancelled)", *pair("2")]
+
+
+async def test_a_wall_clock_that_is_an_hour_wrong_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    for wrong in (-3600.0, 3600.0):
+        async with replicas() as (one, two):
+            monkeypatch.setattr(one.clock, "time", partial(float, two.clock.time() + wrong))
+            for number in range(3):
+                await ask(one.chat, f"{number}")
+                talk = one.talk(f"{number} again")
+                await talk.inside.wait()
+                waiting = two.talk(f"{number} theirs")
+                await passes(2 * LEASE, one, two)
+                assert not waiting.inside.is_set()
+                await talk.finish()
+                await comes(waiting.inside.is_set, one, two, within=1)
+                await waiting.finish()
+            names = [name for n in range(3) for name in (f"{n}", f"{n} again", f"{n} theirs")]
+            assert await whole_log(two.chat) == [line for name in names for line in pair(name)]
+
+
+async def test_a_turn_is_ended_by_age_and_frees_the_lease() -> None:
+    store = MemoryRepository()
+    async with replicas(store, store, limits=Limits(lease_seconds=LEASE, turn_seconds=20)) as (one, two):
+        talk = one.talk("1")
+        await talk.stream.pending.wait()
+        waiting = two.talk("2")
+        await comes(waiting.inside.is_set, one, two, within=22)
+        with pytest.raises(TurnInterruptedError, match="older than"):
+            await talk.task
+        await waiting.finish()
+        assert await whole_log(two.chat) == ["u:1", "a:answer to  (cancelled)", *pair("2")]
+
+
+@pytest.mark.parametrize("conflict", ["append", "raise"])
+async def test_without_a_lease_two_replicas_overtake_each_other(conflict: OnConflict) -> None:
+    """`serialize="process"`: both run, each entry is whole, and the later one says so or is refused."""
+    async with replicas() as (one, two):
+        slow = one.chat.turn(UserMessage("slow"), on_conflict=conflict)
+        async with two.chat.turn(UserMessage("quick"), on_conflict=conflict) as quick:
+            await slow.__aenter__()
+            await quick.add({"role": "assistant", "content": "a"})
+        assert not quick.overtaken
+        await slow.add({"role": "assistant", "content": "b"})
+        if conflict == "raise":
+            with pytest.raises(ConflictError, match="others wrote"):
+                await slow.__aexit__(None, None, None)
+        else:
+            await slow.__aexit__(None, None, None)
+        assert slow.overtaken == (conflict == "append")
+        left = ["u:slow", "a:b"] if conflict == "append" else []
+        assert lines(await one.chat.get()) == ["u:quick", "a:a", *left]
