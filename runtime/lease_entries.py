@@ -55,12 +55,14 @@ class Take(Start):
         claim, state = self.claim, draft.state
         lease = state.facts.lease
         if lease is None or lease.holder == claim.holder or claim.may_take(lease):
-            draft.keep(self, "lease", lease=Lease(claim.holder, 0, claim.seconds))
+            before = lease or Lease("", 0, 0.0)
+            draft.keep(self, "lease", lease=before.taken(claim.holder, claim.seconds))
             return started._replace(state=state.copy())
         if claim.overlap == "reject":
             raise TurnRejectedError("a turn in another process is running", idempotency_key=self.turn_key)
-        if claim.asks(lease):
-            lease = lease._replace(wanted=claim.holder)
+        ends = claim.asks(lease)
+        if ends or lease.next is None:
+            lease = lease._replace(next=claim.holder, ends=ends)
             draft.keep(self, "lease", lease=lease)
         return started._replace(held=lease)
 
@@ -86,7 +88,7 @@ class Beat(Operation[Beaten]):
         lease = draft.state.facts.lease
         if lease is None or lease.holder != self.holder:
             return "lost"
-        if lease.wanted is not None:
+        if lease.ends:
             return "wanted"
         if self.renew:
             draft.keep(self, "lease", lease=lease._replace(beat=lease.beat + 1))
@@ -94,7 +96,7 @@ class Beat(Operation[Beaten]):
 
 
 class Release(Operation[None]):
-    """Give the lease back, if it is still ours. Goes on when the turn is gone."""
+    """Give the lease back, if it is still ours, and the place as the next. Goes on when the turn is gone."""
 
     __slots__ = ("holder",)
     upkeep = True

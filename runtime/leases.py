@@ -46,14 +46,15 @@ class Sightings:
         self._seen.pop(key, None)
 
 
-def release(operation: Operation[Any], holder: str, draft: Draft, *, version: int | None = None) -> None:
-    """Take the lease out of the state; with an entry of its own, unless the draft went on from `version`."""
+def release(operation: Operation[Any], turn: str, draft: Draft, *, version: int | None = None) -> None:
+    """Give a turn's lease back; with an entry of its own, unless the draft went on from `version`."""
     lease = draft.state.facts.lease
-    if lease is not None and lease.holder == holder:
+    left = lease.without(turn) if lease is not None else None
+    if left != lease:
         if version is None or draft.state.version == version:
-            draft.keep(operation, "lease", lease=None)
+            draft.keep(operation, "lease", lease=left)
         else:
-            draft.state.note(lease=None)
+            draft.state.note(lease=left)
 
 
 def check_lease(holder: str, state: State) -> None:

@@ -33,7 +33,7 @@ WATCH_SECONDS: Final = 1.0
 """How often a holder looks whether another turn asks it to end, at least: a look, not a write."""
 GRACE: Final = 3
 """Looks of the holder for which a turn that interrupts it waits, before it takes the lease by force."""
-FIRST_PAUSE, LONGEST_PAUSE = 0.02, 0.5
+FIRST_PAUSE, LONGEST_PAUSE = 0.02, 0.25
 """Seconds between a waiting turn's looks at the lease: doubled each time, jittered."""
 
 LOST: Final = "the turn's lease ran out, or was taken over by a turn in another process"
@@ -112,7 +112,8 @@ class LeasedPlace:
         self.seconds = engine.limits.lease_seconds
         self.lost = False
         """It is another's now: nothing of the turn can be stored any more."""
-        self._maybe_ours = False
+        self._in_state = False
+        """The head may name this turn: as the holder, or as the next."""
         self._asked: tuple[str, float] | None = None
         """The holder whom this turn asked to end, and when."""
         self._renewed = 0.0
@@ -148,18 +149,19 @@ class LeasedPlace:
         self._turn.check_running()
         take = Take(engine.future(), turn_key, self, **common)
         engine.post(take, self._key, max(end - self._renewed, 0.0))
-        self._maybe_ours = True
+        before, self._in_state = self._in_state, True
         try:
             started = await engine.result(take)
         except asyncio.CancelledError as error:
             mark_outcome(error, Outcome("not_executed", turn_key))
             raise
         except DiaristError as error:
-            self._maybe_ours = isinstance(error, NotExecutedError)
+            self._in_state = before or isinstance(error, NotExecutedError)
             raise
-        self._maybe_ours = started.done is None and started.held is None
-        if started.held is not None and started.held.wanted == self.holder:
-            self._asked = (started.held.holder, engine.clock.monotonic())
+        held = started.held
+        self._in_state = started.done is None and (held is None or self.holder == held.next)
+        if held is not None and self.holder == held.next and held.ends and self._asked is None:
+            self._asked = (held.holder, engine.clock.monotonic())
         return started
 
     def may_take(self, lease: Lease) -> bool:
@@ -177,7 +179,7 @@ class LeasedPlace:
         return due
 
     async def _wait(self, held: Lease, end: float) -> None:
-        """Until the lease is free, another's, or due."""
+        """Until the lease is free, another's, or due, or nobody is next."""
         engine, pause = self._engine, FIRST_PAUSE
         while True:
             self._turn.check_running()
@@ -193,7 +195,7 @@ class LeasedPlace:
             pause = min(2 * pause, LONGEST_PAUSE)
             self._turn.check_running()
             lease = await self._look(end)
-            if lease is None or lease.holder != held.holder:
+            if lease is None or lease.holder != held.holder or lease.next is None:
                 return
             held = lease
 
@@ -243,7 +245,7 @@ class LeasedPlace:
         self._left = True
         if self._timer is not None:
             self._timer.cancel()
-        if self.lost or not self._maybe_ours:
+        if self.lost or not self._in_state:
             return
         if self._last is not None:
             self._last.future.add_done_callback(self._closed)

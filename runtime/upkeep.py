@@ -3,23 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple, Self
+from typing import Final, NamedTuple, Self
 
 Span = tuple[int, int]
 """First versions of records, from and to, both inclusive."""
+
+
+HANDOVER_SECONDS: Final = 2.0
+"""How long a lease that was given back waits for the turn that is next."""
 
 
 class Lease(NamedTuple):
     """Which turn may run, of all processes. No clock is in it, because those of machines differ.
 
     `holder`: an id of one turn. `beat`: counts renewals. Who has seen the same holder and beat for `seconds`, on a
-    monotonic clock of its own, may take the lease over. `wanted`: the turn that asks the holder to end.
+    monotonic clock of its own, may take the lease over. `next`: the turn that gets it when it is given back;
+    `ends`: and that asks the holder to end.
     """
 
     holder: str
     beat: int
     seconds: float
-    wanted: str | None = None
+    next: str | None = None
+    ends: bool = False
+
+    def taken(self, holder: str, seconds: float) -> Lease:
+        """Another's from now on; who was next still is."""
+        return Lease(holder, 0, seconds, None if self.next == holder else self.next)
+
+    def without(self, turn: str) -> Lease | None:
+        """Given back by that turn, or not waited for any more."""
+        if self.holder == turn:
+            return Lease(self.next, 0, HANDOVER_SECONDS) if self.next is not None else None
+        return self._replace(next=None, ends=False) if self.next == turn else self
 
 
 class Purged(NamedTuple):

@@ -16,6 +16,7 @@ from diarist import (
     Message,
     MessageWindow,
     Outcome,
+    Retention,
     UserMessage,
     Window,
 )
@@ -66,6 +67,7 @@ async def rig(
     sole_writer: bool = False,
     inner: MemoryRepository | None = None,
     capabilities: dict[str, Any] | None = None,
+    retention: Retention | None = None,
 ) -> AsyncGenerator[Rig]:
     """Set up and open; closing drains."""
     clock, environment = fake_environment()
@@ -78,6 +80,7 @@ async def rig(
         limits=limits,
         sole_writer=sole_writer,
         environment=environment,
+        retention=retention,
     )
     async with memory:
         try:

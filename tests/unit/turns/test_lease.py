@@ -327,6 +327,45 @@ async def test_the_lease_goes_back_also_when_the_last_entry_could_not_be_stored(
         await ask(two.chat, "2", overlap="reject")
 
 
+async def test_a_lease_is_handed_to_who_waits_and_not_to_who_comes_again() -> None:
+    """A process with many turns does not keep out one that looks now and then."""
+    store = MemoryRepository()
+    async with replicas(store, store) as (one, two):
+        busy = [one.talk(f"busy {number}") for number in range(4)]
+        await busy[0].inside.wait()
+        waiting = two.talk("waiting")
+        await passes(1, one, two)
+        await busy[0].finish()
+        lease = (await state_of(store)).facts.lease
+        assert lease is not None
+        assert (lease.seconds, lease.ends) == (2.0, False)
+        await comes(waiting.inside.is_set, one, two, within=1)
+        assert not busy[1].inside.is_set()
+        for talk in (waiting, *busy[1:]):
+            talk.go.set()
+        await comes(lambda: all(talk.task.done() for talk in busy), one, two, within=3)
+        names = ["busy 0", "waiting", "busy 1", "busy 2", "busy 3"]
+        assert await stored(one.chat) == [line for name in names for line in pair(name)]
+        assert (await state_of(store)).facts.lease is None
+
+
+async def test_a_lease_that_is_handed_to_a_process_that_died_runs_out_soon() -> None:
+    store = MemoryRepository()
+    async with replicas(store, store, store) as (one, two, three):
+        first = one.talk("1")
+        await first.inside.wait()
+        dead = two.talk("dead")
+        await passes(1, one, two)
+        third = three.talk("3")
+        await passes(1, one, three)
+        await first.finish()
+        assert 2 <= await comes(third.inside.is_set, one, three, within=3) <= 2.5
+        await third.finish()
+        await comes(dead.inside.is_set, two, within=1)
+        await dead.finish()
+        assert await whole_log(one.chat) == [*pair("1"), *pair("3"), *pair("dead")]
+
+
 async def test_a_turn_that_stores_nothing_gives_its_lease_back() -> None:
     store = MemoryRepository()
     async with replicas(store, store) as (one, two):
