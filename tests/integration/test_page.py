@@ -6,6 +6,7 @@ import os
 import shutil
 from collections.abc import Callable, Generator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from selenium import webdriver
@@ -82,7 +83,8 @@ def page(tmp_path: Path) -> Generator[Page, None, None]:
         driver = webdriver.Chrome(options, Service(DRIVER))
         try:
             yield Page(driver, server.url)
-            errors = [line for line in driver.get_log("browser") if line["level"] == "SEVERE"]
+            read_log: Any = driver.get_log  # pyright: ignore[reportUnknownMemberType] -- selenium has no types there
+            errors = [line for line in read_log("browser") if line["level"] == "SEVERE"]
             assert errors == []
         finally:
             driver.quit()
