@@ -11,7 +11,6 @@ import asyncio
 import logging
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -209,22 +208,22 @@ class Purger:
         end = retention.end(state.view.runs, state.position)
         upto = state.facts.purged.upto if state.facts.purged is not None else 0
         runs = sorted(state.view.runs)
-        async for record in self._records(key, max(upto + 1, state.facts.born), state.version):
-            if record.position + record.count > end and not retention.is_old(record.at, now):
-                return upto, record.at + retention.max_age if retention.max_age is not None else float("inf")
-            if record.count and not _shows(runs, record):
-                upto = record.first
+        low = max(upto + 1, state.facts.born)
+        while page := await self._page(key, low, state.version):
+            for record in page:
+                if record.position + record.count > end and not retention.is_old(record.at, now):
+                    return upto, record.at + retention.max_age if retention.max_age is not None else float("inf")
+                if record.count and not _shows(runs, record):
+                    upto = record.first
+            low = page[-1].first + 1
         return upto, float("inf")
 
-    async def _records(self, key: Key, low: int, high: int) -> AsyncIterator[Record]:
-        """Records without their messages."""
-        while low <= high:
-            page = await self._engine.repository.read(key, low, high, limit=PAGE)
-            for item in page:
-                yield decode_record(item.first, erased_payload(item.payload), item.at)
-            if len(page) < PAGE:
-                return
-            low = page[-1].first + 1
+    async def _page(self, key: Key, low: int, high: int) -> list[Record]:
+        """Some records, without their messages."""
+        if low > high:
+            return []
+        found = await self._engine.repository.read(key, low, high, limit=PAGE)
+        return [decode_record(item.first, erased_payload(item.payload), item.at) for item in found]
 
 
 def _shows(runs: list[Run], record: Record) -> bool:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections import deque
+from collections.abc import Sequence
+from typing import Self
 
 from diarist.runtime.errors import NotFoundError
 from diarist.runtime.ids import Key
 from diarist.runtime.log import Record, decode_record
 from diarist.runtime.messages import AssistantMessage
-from diarist.runtime.repository import Done, Repository
+from diarist.runtime.repository import Done, Repository, StoredRecord
 from diarist.runtime.state import view_of
 from diarist.runtime.views import EMPTY_VIEW, Range, RecordIndex, Run, ViewState
 
@@ -16,6 +18,41 @@ PAGE = 256
 """Records in one read."""
 LAST = 2**62
 """Above every version."""
+
+
+class Records:
+    """`async for record in records`. No generator, so that a loop that is left early leaves nothing to close."""
+
+    def __init__(self, repository: Repository, key: Key, low: int, high: int, backwards: bool) -> None:
+        self._repository = repository
+        self._key = key
+        self._low = low
+        self._high = high
+        self._backwards = backwards
+        self._page: deque[StoredRecord] = deque()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Record:
+        if not self._page:
+            await self._read()
+        if not self._page:
+            raise StopAsyncIteration
+        item = self._page.popleft()
+        return decode_record(item.first, item.payload, item.at)
+
+    async def _read(self) -> None:
+        if self._low > self._high:
+            return
+        page = await self._repository.read(self._key, self._low, self._high, limit=PAGE, backwards=self._backwards)
+        self._page.extend(page)
+        if len(page) < PAGE:
+            self._high = self._low - 1  # there is no more
+        elif self._backwards:
+            self._high = page[-1].first - 1
+        else:
+            self._low = page[-1].first + 1
 
 
 class LogReader:
@@ -35,18 +72,9 @@ class LogReader:
                 return decode_record(item.first, item.payload, item.at)
         return None
 
-    async def records(self, low: int, high: int, *, backwards: bool = False) -> AsyncIterator[Record]:
+    def records(self, low: int, high: int, *, backwards: bool = False) -> Records:
         """Records with `low` <= first version <= `high`, read page by page."""
-        while low <= high:
-            page = await self._repository.read(self._key, low, high, limit=PAGE, backwards=backwards)
-            for item in page:
-                yield decode_record(item.first, item.payload, item.at)
-            if len(page) < PAGE:
-                return
-            if backwards:
-                high = page[-1].first - 1
-            else:
-                low = page[-1].first + 1
+        return Records(self._repository, self._key, low, high, backwards)
 
     async def done(self, keys: Sequence[str]) -> dict[str, Done]:
         """Which callers' keys are done."""
