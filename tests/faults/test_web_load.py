@@ -85,6 +85,8 @@ def by_id(objects: list[Any]) -> dict[str, list[dict[str, Any]]]:
 async def test_half_of_500_clients_vanish_and_nothing_is_lost(tmp_path: Path) -> None:
     """Every answer is stored whole, also of those who left; three waves later the memory is where it was."""
     sizes: list[int] = []
+    ids: list[str] = []
+    bodies: list[str] = []
     with serving(tmp_path / "chat.db", "--delay", "0.02") as server:
         async with client_of(server.url) as client:
             for wave in range(3):

@@ -83,8 +83,8 @@ def page(tmp_path: Path) -> Generator[Page, None, None]:
         driver = webdriver.Chrome(options, Service(DRIVER))
         try:
             yield Page(driver, server.url)
-            read_log: Any = driver.get_log  # pyright: ignore[reportUnknownMemberType] -- selenium has no types there
-            errors = [line for line in read_log("browser") if line["level"] == "SEVERE"]
+            lines: list[dict[str, Any]] = getattr(driver, "get_log")("browser")  # noqa: B009 -- it has no types
+            errors = [line for line in lines if line["level"] == "SEVERE"]
             assert errors == []
         finally:
             driver.quit()

@@ -70,15 +70,15 @@ async def test_the_websocket_app(tmp_path: Path) -> None:
         address = f"ws://127.0.0.1:{port}/chat/ann"
         async with connect(address, proxy=None) as socket:
             await socket.send("Hello")
-            frames = [f"{await socket.recv()}"]
+            frames = [str(await socket.recv(decode=True))]
             while not frames[-1].startswith("{"):
-                frames.append(f"{await socket.recv()}")
+                frames.append(str(await socket.recv(decode=True)))
             assert json.loads(frames.pop()) == {"end": "complete", "version": 1}
             assert "Hello" in "".join(frames)
             await socket.send("Go on and on")
             await socket.recv()
             await socket.send("/stop")
-            while not (last := f"{await socket.recv()}").startswith("{"):
+            while not (last := str(await socket.recv(decode=True))).startswith("{"):
                 pass
             assert json.loads(last) == {"end": "stopped"}
         async with connect(address, proxy=None) as socket:
