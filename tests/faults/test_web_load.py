@@ -20,6 +20,7 @@ from tests.support.cli import finish
 from tests.support.serving import Client, client_of, command, serving
 
 pytestmark = [
+    pytest.mark.skipif("DIARIST_WEB_LOAD" not in os.environ, reason="minutes of load: DIARIST_WEB_LOAD=1 runs it"),
     pytest.mark.skipif(os.name != "posix", reason="signals to a process are POSIX's"),
     pytest.mark.timeout(300),
 ]
