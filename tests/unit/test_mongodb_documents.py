@@ -46,7 +46,8 @@ def test_a_namespace_is_a_range_of_scopes(namespace: str, key: Key) -> None:
 
 
 def decoded(commit: Commit) -> documents.Document:
-    return bson.decode(documents.encode(commit))
+    found: documents.Document = bson.BSON(documents.encode(commit)).decode()
+    return found
 
 
 @given(st.binary(max_size=20))
