@@ -3,13 +3,15 @@
 An insert fences only while the numbers are there, and a server without transactions removes them one by one. So a
 *grave* is dug first: an insert at the number behind the tombstone, where a new life would begin. Whoever is first
 wins. Under a grave the conversation does not exist for readers, its next number is taken, and number 1 is taken by
-its old first record, which becomes a grave itself; then everything between goes, then the first grave, then number 1.
-Only now can the conversation begin anew. Every step can be repeated, by several sweepers at once: what is removed is
-named by `_id` and life, from a list that was read while the grave stood, when there was no new life yet.
+its old first record, which becomes a grave itself; then everything between goes, the tombstone last, then the first
+grave, then number 1. Only now can the conversation begin anew. Every step can be repeated, by several sweepers at
+once: what is removed is named by `_id` and life, from a list that was read while the grave stood, when there was no
+new life yet. A grave without its tombstone, dug by a sweeper that came too late, is no grave (`Finder.stands`).
 """
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Sequence
 from typing import Any
 
@@ -39,6 +41,8 @@ class Undertaker:
             key = key_of(item["_id"])
             if "grave" in item:
                 await self.finish(key)
+            elif await self._store.get(item["_id"], fields) != item:
+                continue  # another sweeper was faster
             elif item["due"] == 0:
                 await self._eraser.erase(key, 1, item["first"] - 1)
             else:
@@ -53,7 +57,7 @@ class Undertaker:
             "life": tombstone["life"],
             "first": number,
             "last": number,
-            "grave": True,
+            "grave": secrets.token_hex(8),
             "due": GRAVE_DUE,
         }
         try:
@@ -76,16 +80,16 @@ class Undertaker:
             return  # somebody else was faster, and the list may be of the next conversation
         first = record_id(key, 1)
         beginning = [item for item in found if item["_id"] == first]
+        between = [item for item in found if item["_id"] not in (first, grave["_id"])]
         for item in beginning:
             await self._mark(item)
-        await self._remove([item for item in found if item["_id"] not in (first, grave["_id"])])
-        await self._remove([item for item in found if item["_id"] == grave["_id"]])
-        await self._remove(beginning)
+        for part in (between[:-1], between[-1:], [grave], beginning):
+            await self._remove(part)
 
     async def _mark(self, item: Document) -> None:
         """Make a grave of a conversation's first record."""
-        filter = {"_id": item["_id"], "life": item["life"]}
-        change = {"$set": {"grave": True, "due": GRAVE_DUE}}
+        filter = {"_id": item["_id"], "life": item["life"], "grave": {"$exists": False}}
+        change = {"$set": {"grave": secrets.token_hex(8), "due": GRAVE_DUE}}
         await self._store.call(lambda: self._store.log.update_one(filter, change), "unknown")
 
     async def _remove(self, items: Sequence[Document]) -> None:

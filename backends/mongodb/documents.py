@@ -9,10 +9,10 @@ nature, sorts a conversation's records in their order, and needs no second index
     created, updated, state    the head's columns after this record; owner, expires, deleted where they are set
     keys                       callers' keys that it made done: [{id, version, first, count, digest}]
     begins                     the scope; only in the record that begins a conversation: what is listed
-    over                       only in a record that begins a new life over a tombstone (see `finding`)
+    over                       only in a record that begins a new life over a tombstone: the tombstone's life
     due                        only in tombstones: when the sweeper has to see to it (0: text is left to erase)
     erased                     the text was taken out
-    grave                      no record: it ends a conversation that is being removed (see `burying`)
+    grave                      no record: it ends a conversation that is being removed (see `burying`); a random text
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ HEAD: Final = {"header": False, "text": False, "keys": False}
 POINT: Final = {"life": True, "first": True, "last": True, "grave": True, "over": True}
 """Projection: where a conversation stands."""
 
-RECORD: Final = {"first": True, "last": True, "at": True, "header": True, "text": True, "erased": True}
+RECORD: Final = {"life": True, "first": True, "last": True, "at": True, "header": True, "text": True, "erased": True}
 """Projection: a record of the log."""
 
 KEYED: Final = {"last": True, "keys": True}
@@ -128,7 +128,7 @@ def _document(commit: Commit) -> Document:
     if commit.expected is None:
         document["begins"] = scope(commit.key)
     elif commit.expected[0] != head.life:
-        document["over"] = True
+        document["over"] = commit.expected[0]
     return document
 
 

@@ -31,28 +31,40 @@ class Finder:
     async def last(self, key: Key, projection: Mapping[str, bool] = HEAD) -> Document | None:
         """The last record of a conversation: its head. None: there is none, or it is being removed."""
         at = self._points.now()
-        found = await self._last(key, projection)
-        while found is not None and "over" in found and await self.orphaned(key, found["first"], found["life"]):
-            found = await self._last(key, projection)
+        found = await self._standing(key, projection)
         return self._noted(key, found, at)
 
-    async def orphaned(self, key: Key, first: int, life: str) -> bool:
-        """Whether this record began a life over a tombstone that had been removed; if so it is taken out.
-
-        The insert alone can't tell: when a tombstone and all before it are gone, the number behind it is free. As
-        long as the tombstone stands after the insert, it stays, because the insert holds the number of its grave.
-        """
-        before = await self.records(key, 0, first - 1, 1, True)
-        if before and before[0]["last"] == first - 1:
-            return False
-        filter = {"_id": record_id(key, first), "life": life}
-        await self._store.call(lambda: self._store.log.delete_many(filter), "unknown")
-        return True
+    async def _standing(self, key: Key, projection: Mapping[str, bool]) -> Document | None:
+        """The last document of a conversation, graves included. One that stands on nothing is cleared away."""
+        while True:
+            found = await self._last(key, projection)
+            if found is None or not ("over" in found or "grave" in found) or await self.stands(key, found):
+                return found
 
     async def _last(self, key: Key, projection: Mapping[str, bool]) -> Document | None:
-        """The same, graves included."""
         found = await self._store.find({"_id": whole(key)}, projection, sort=[("_id", -1)], limit=1)
         return found[0] if found else None
+
+    async def stands(self, key: Key, found: Document) -> bool:
+        """Whether a new life, or a grave, has its tombstone before it; if not, it is taken out.
+
+        The insert alone can't tell: when a tombstone and all before it were removed, the number behind it is free.
+        But a tombstone that is there after the insert stays, because the number of its grave is taken. Under a grave
+        it goes in the end; then the first record is a grave, and goes last.
+        """
+        first = found["first"]
+        if first == 1:
+            return True
+        before = await self.records(key, 0, first - 1, 1, True)
+        if before and before[0]["last"] == first - 1 and before[0]["life"] == found.get("over", found["life"]):
+            return True
+        if "grave" in found:
+            beginning = await self._store.get(record_id(key, 1), POINT)
+            if beginning is not None and "grave" in beginning:
+                return True
+        itself: dict[str, Any] = {name: found[name] for name in ("_id", "life", "grave") if name in found}
+        await self._store.call(lambda: self._store.log.delete_many(itself), "unknown")
+        return False
 
     def _noted(self, key: Key, found: Document | None, at: float) -> Document | None:
         if found is None or "grave" in found:
@@ -63,7 +75,7 @@ class Finder:
 
     async def grave(self, key: Key) -> Document | None:
         """The grave that ends a conversation, if there is one."""
-        found = await self._last(key, POINT)
+        found = await self._standing(key, POINT)
         return found if found is not None and "grave" in found else None
 
     async def records(self, key: Key, low: int, high: int, limit: int = 0, backwards: bool = False) -> list[Document]:

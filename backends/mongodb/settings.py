@@ -61,6 +61,10 @@ def parse_url(url: str) -> Address:
     parts = urlsplit(url)
     if parts.scheme not in SCHEMES:
         raise _refused(f"a URL of the scheme {parts.scheme!r} is no MongoDB URL")
+    rest = url.removeprefix(f"{parts.scheme}://{parts.netloc}")
+    if "@" in rest and ("@" not in parts.netloc or "@" in parts.path):
+        # A password with / ? or # in it ends up anywhere, so nothing of the URL is quoted.
+        raise _refused("the MongoDB URL has an @ behind its hosts: percent-encode user and password")
     hosts = parts.netloc.rpartition("@")[2]
     database = unquote(parts.path[1:])
     where = f"{parts.scheme}://{hosts}/{database}"

@@ -9,7 +9,7 @@ from bson.raw_bson import RawBSONDocument
 from pymongo.errors import BulkWriteError, PyMongoError
 
 from diarist.backends.mongodb.burying import Undertaker
-from diarist.backends.mongodb.documents import encode
+from diarist.backends.mongodb.documents import encode, record_id
 from diarist.backends.mongodb.driver import Store
 from diarist.backends.mongodb.errors import DUPLICATE, backend_error, not_executed, refusal
 from diarist.backends.mongodb.finding import Finder
@@ -115,13 +115,15 @@ class Writer:
             settle(item.place, outcome)
 
     async def _over(self, item: Item, outcome: CommitOutcome) -> CommitOutcome:
-        """Of a new life over a tombstone: was the tombstone still there, and is it ours that stands behind it?"""
-        commit = item.commit
+        """Of a new life over a tombstone: was the tombstone still there, if it is ours that stands behind it?"""
+        key, record, head = item.commit.key, item.commit.record, item.commit.head
+        assert item.commit.expected is not None
+        ours = {"_id": record_id(key, record.first), "first": record.first}
+        ours |= {"life": head.life, "over": item.commit.expected[0]}
         try:
-            orphaned = await self._finder.orphaned(commit.key, commit.record.first, commit.head.life)
+            return outcome if await self._finder.stands(key, ours) else CONFLICT
         except DiaristError as error:
             return Unknown(error)
-        return CONFLICT if orphaned else outcome
 
     def _outcome(self, error: PyMongoError) -> CommitOutcome:
         """Of a whole insert that failed."""
